@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays and the 16-bit float conversions.
+#include "base/array.h"
+
+#include <bit>
+#include <cstring>
+#include <new>
+
+#include "base/diagnostic.h"
+
+namespace tenon {
+
+int64_t element_count(std::span<const int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (extent == 0) return 0;
+  for (int64_t extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 62))
+      throw CompileError(Diagnostic{.kind = ErrorKind::Limit,
+                                    .code = "tensor-too-large",
+                                    .message = "a tensor of shape " + to_string(shape) + " cannot be held",
+                                    .expected = "at most 2^62 elements and no negative extent",
+                                    .found = to_string(shape)});
+  }
+  return count;
+}
+
+std::string to_string(std::span<const int64_t> shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i) out += ',';
+    out += std::to_string(shape[i]);
+  }
+  return out + ']';
+}
+
+MutableArray::MutableArray(DType dtype, Shape shape) : dtype(dtype), shape(std::move(shape)) {
+  size_bytes = static_cast<size_t>(element_count(this->shape)) * byte_size(dtype);
+  auto* bytes = static_cast<std::byte*>(::operator new[](size_bytes ? size_bytes : 1, std::align_val_t{64}));
+  std::memset(bytes, 0, size_bytes);
+  storage = std::shared_ptr<std::byte[]>(bytes, [](std::byte* p) { ::operator delete[](p, std::align_val_t{64}); });
+}
+
+Array MutableArray::freeze() && {
+  return {dtype, std::move(shape), {storage.get(), size_bytes}, std::shared_ptr<const void>(std::move(storage))};
+}
+
+Array make_array(DType dtype, Shape shape, std::span<const std::byte> bytes) {
+  MutableArray array(dtype, std::move(shape));
+  check(bytes.size() == array.size_bytes, "the bytes of an array match its shape");
+  if (!bytes.empty()) std::memcpy(array.data(), bytes.data(), bytes.size());
+  return std::move(array).freeze();
+}
+
+bool operator==(const Array& a, const Array& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.bytes.size() == b.bytes.size() &&
+         (a.bytes.data() == b.bytes.data() || a.bytes.empty() ||
+          std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0);
+}
+
+float half_to_float(uint16_t bits) {
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  uint32_t exponent = (bits >> 10) & 0x1f;
+  uint32_t mantissa = bits & 0x3ff;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | (mantissa << 13));
+  if (exponent == 0) {
+    float value = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+uint16_t float_to_half(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  uint16_t sign = (bits >> 16) & 0x8000;
+  bits &= 0x7fffffff;
+  if (bits >= 0x7f800000) return sign | 0x7c00 | (bits > 0x7f800000 ? 0x200 | ((bits >> 13) & 0x3ff) : 0);
+  if (bits >= 0x477ff000) return sign | 0x7c00;
+  if (bits < 0x38800000) {  // subnormal: the addition rounds to a multiple of 2^-24
+    float magic = std::bit_cast<float>(bits) + 0.5f;
+    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(magic) - 0x3f000000);
+  }
+  bits += 0xfff + ((bits >> 13) & 1);
+  return sign | static_cast<uint16_t>((bits - 0x38000000) >> 13);
+}
+
+float bfloat_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+uint16_t float_to_bfloat(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+}  // namespace tenon

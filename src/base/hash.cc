@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// XXH3 behind our own two types.
+#include "base/hash.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+namespace tenon {
+
+std::string Hash128::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
+
+Hash128 hash128(std::span<const std::byte> bytes) {
+  XXH128_hash_t h = XXH3_128bits(bytes.data(), bytes.size());
+  return {h.high64, h.low64};
+}
+
+Hash128 hash128(std::string_view text) { return hash128(std::as_bytes(std::span(text.data(), text.size()))); }
+
+uint64_t hash64(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+}  // namespace tenon

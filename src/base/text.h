@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading our text forms: a cursor over tokens with positions, shared by every parser.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/diagnostic.h"
+
+namespace tenon {
+
+enum class TokenKind : uint8_t { End, Name, At, Percent, Integer, Float, String, Punct };
+
+/// `@name` and `%12` come as one token whose text is what follows the sign; a string's text is unescaped.
+struct Token {
+  TokenKind kind = TokenKind::End;
+  std::string text;
+  int64_t integer = 0;
+  double number = 0;
+  uint32_t line = 0, column = 0, length = 0;
+};
+
+/// A tokenizer with one token of look-ahead. `#` starts a comment to the end of the line. Names may hold `.`, `_` and
+/// digits. Numbers: decimal integers, decimal and hex floats, `inf`, `nan` (as names), each with an optional minus
+/// sign directly before it where a number is read by `integer()` or `number()`.
+class TextCursor {
+ public:
+  TextCursor(std::string file, std::string_view text);
+
+  const Token& peek() const { return token_; }
+  Token next();
+  bool at_end() const { return token_.kind == TokenKind::End; }
+  /// Consumes the punctuation or the name if it comes next.
+  bool accept(std::string_view text);
+  /// As accept, else throws naming what was expected and found.
+  void expect(std::string_view text);
+  std::string expect_name(std::string_view what);
+  std::string expect_string(std::string_view what);
+  int64_t expect_integer(std::string_view what);
+  double expect_number(std::string_view what);
+
+  Span span() const;
+  Span span(const Token& token) const;
+  /// The line of the text that a span points into.
+  std::string excerpt(const Span& span) const;
+  /// A diagnostic at the current token.
+  Diagnostic error(std::string code, std::string message, std::string expected = {}) const;
+  [[noreturn]] void fail(std::string code, std::string message, std::string expected = {}) const;
+
+ private:
+  void advance();
+  std::shared_ptr<const std::string> file_;
+  std::string_view text_;
+  size_t position_ = 0;
+  uint32_t line_ = 1;
+  size_t line_start_ = 0;
+  Token token_;
+};
+
+/// `"…"` with `\"`, `\\`, `\n`, `\t`, and `\xNN` for each byte that is not printable ASCII.
+std::string quote(std::string_view text);
+/// The shortest decimal that reads back to the same double; always with a `.`, an exponent, `inf` or `nan`.
+std::string print_double(double value);
+
+}  // namespace tenon

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code generation's boundary: scheduled loop functions in, machine code or text out.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "tir/stmt.h"
+
+namespace tenon::codegen {
+
+/// Scratch that a kernel needs beside its arguments (runtime/kernel_abi.h), each a multiple of 64.
+struct KernelScratch {
+  int64_t shared_bytes = 0;      // one block for the call
+  int64_t per_worker_bytes = 0;  // one block for each worker
+};
+
+struct Object {
+  std::string bytes;  // a relocatable object file
+  std::vector<std::string> symbols;
+  std::vector<KernelScratch> scratch;  // one per symbol
+};
+
+enum class TextKind : uint8_t { LlvmIr, Assembly };
+
+// codegen/llvm implements these. Each call is independent: its own LLVM context; safe on several threads.
+
+/// Compiles scheduled functions into one object with one symbol per function, named as the function.
+Object compile_object(std::span<const tir::PrimFunc* const> functions, const Target& target);
+std::string compile_text(const tir::PrimFunc& function, const Target& target, TextKind kind);
+/// Links objects into a shared library with lld, in process. Undefined symbols may only be libm's.
+std::string link_shared(std::span<const std::string> objects);
+
+/// Code in memory; keeps the memory executable while it lives.
+class JitCode {
+ public:
+  virtual ~JitCode() = default;
+  /// The address of a symbol; an internal error if it is not there.
+  virtual void* address(const std::string& symbol) const = 0;
+};
+std::unique_ptr<JitCode> load_in_memory(std::span<const std::string> objects);
+
+/// LLVM's version, for `tenon doctor`.
+std::string llvm_version();
+
+}  // namespace tenon::codegen

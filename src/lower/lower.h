@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering: primitive graph functions to loop functions. One pure core and two façades (design.md 3).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "graph/op_def.h"
+#include "passes/pass.h"
+
+namespace tenon::lower {
+
+/// A constant that the kernel holds inside (`allocate_const`).
+struct KernelConstant {
+  std::string buffer;  // its buffer in the PrimFunc
+  Array data;
+};
+
+/// What the core knows after lowering one primitive function.
+struct Lowered {
+  std::string name;  // candidate: `fused_<op>_<op>…` (candidate_name)
+  te::Graph te;
+  std::vector<te::Tensor> inputs, outputs;
+  std::optional<tir::PrimFunc> func;  // unscheduled, named `name`; parameters are the graph's parameters then results
+  std::string reason;                 // why there is no `func`
+  std::vector<KernelConstant> constants;
+  const graph::OpDef* anchor = nullptr;  // the operator of the largest fusion class, the later one on ties; null if none
+};
+
+/// Pure: no global names, no cache, no current target. Throws CompileError naming the function when it is not primitive
+/// or external; a dynamic shape gives no `func` and a reason.
+Lowered lower_primitive(const graph::Module& module, const graph::Function& function);
+
+/// Façade 1: one primitive graph function to one unscheduled, schedulable PrimFunc, or a CompileError.
+tir::PrimFunc lower_to_prim_func(const graph::Module& module, const graph::Function& function);
+
+/// `fused_<op>_<op>…` over the operators in order, [A-Za-z0-9_]; past 80 characters the first 80, `_`, and 16 hex digits
+/// of XXH3-64 of the full name.
+std::string candidate_name(const graph::Function& function);
+
+/// The function up to renaming: names of functions, values and nodes left out, constants by content.
+std::string canonical_text(const graph::Module& module, const graph::Function& function);
+
+/// Kernels by key, owned by the caller and shared by the builds it is passed to. It never changes a result. Safe for
+/// use by several threads: two requests for one key do the work once.
+class KernelCache {
+ public:
+  struct Statistics {
+    int64_t hits = 0, misses = 0, entries = 0;
+  };
+  KernelCache();
+  ~KernelCache();
+  /// The entry for `key`, made by `make` on a miss. A `make` that throws leaves no entry.
+  std::shared_ptr<const Lowered> get(const std::string& key, function_ref<Lowered()> make);
+  Statistics statistics() const;
+  void clear();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Façade 2: every primitive function of the module becomes a PrimFunc (one for equal functions), calls of it become
+/// `call_lowered`; other functions stay untouched. Unique names are given in one sorted step. `cache` may be null.
+/// Idempotent.
+graph::Module lower_module(const graph::Module& module, KernelCache* cache, int workers = 1);
+
+}  // namespace tenon::lower

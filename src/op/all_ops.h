@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operator and every ONNX rule. A family file defines two functions and is listed once in all_ops.cc.
+#pragma once
+
+#include <vector>
+
+#include "graph/op_def.h"
+#include "op/onnx_node.h"
+
+namespace tenon::op {
+
+/// What one file of this folder contributes.
+struct Family {
+  std::vector<const graph::OpDef*> ops;
+  std::vector<OnnxRule> onnx;
+};
+
+const graph::OpTable& all_ops();
+
+/// The rule for an ONNX operator at an opset: the one with the largest `since` not above it; null if none.
+const OnnxRule* find_onnx_rule(std::string_view op_type, int opset);
+/// Sorted by name, then opset.
+const std::vector<OnnxRule>& all_onnx_rules();
+
+// One per file, in the order of all_ops.cc.
+Family elementwise_family();    // elementwise.cc: unary and binary math, comparison, logic, cast, where, clip, …
+Family reduce_family();         // reduce.cc: sum, mean, max, min, prod, norms, arg reductions
+Family shape_family();          // shape.cc: reshape, transpose, concat, split, slice, pad, expand, tile, …
+Family index_family();          // index.cc: gather, scatter, one-hot, top-k, cumsum, …
+Family conv_family();           // conv.cc: convolution and its transpose
+Family matmul_family();         // matmul.cc: matrix products
+Family pool_family();           // pool.cc
+Family norm_family();           // norm.cc: batch, layer and instance norm, softmax family, LRN
+Family resize_family();         // resize.cc
+Family recurrent_family();      // recurrent.cc: LSTM, GRU, RNN (decomposed over time)
+Family quantize_family();       // quantize.cc: quantize, dequantize, integer products
+
+}  // namespace tenon::op

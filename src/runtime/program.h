@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the graph executor runs: a list of kernel calls over planned memory, with the model's interface. The same
+// whether the code lies in an artifact or in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/array.h"
+#include "runtime/kernel_abi.h"
+
+namespace tenon::runtime {
+
+struct TensorSpec {
+  std::string name;  // exactly as in the user's model
+  DType dtype = DType::F32;
+  Shape shape;
+};
+
+enum class Place : uint8_t { Input, Output, Constant, Arena };
+
+/// Where one kernel argument lies: the index of an input or output, or bytes from the start of constants or arena.
+struct Argument {
+  Place place = Place::Arena;
+  uint64_t value = 0;
+};
+
+struct Step {
+  uint32_t kernel = 0;           // index into `kernels`
+  std::vector<Argument> args;    // inputs then outputs
+  uint64_t shared_scratch = 0;   // arena offset of the kernel's shared scratch
+  std::string label;             // for profiles: the nodes it stands for
+  double flops = 0;              // multiply-adds counted as two; 0 if unknown
+};
+
+struct Program {
+  std::string target;                 // target text
+  std::vector<std::string> features;  // CPU features the code uses
+  int32_t opt_level = 3;
+  std::string model;                  // file name without folders, for reports
+  std::vector<TensorSpec> inputs, outputs;
+  std::vector<std::string> kernels;   // symbol names
+  std::vector<Step> steps;
+  uint64_t arena_bytes = 0;           // planned values and shared scratch
+  uint64_t arena_lower_bound = 0;
+  uint64_t worker_scratch_bytes = 0;  // for each worker
+  uint64_t constants_bytes = 0;
+};
+
+/// A program with its code and constants in place; immutable, shared by sessions.
+struct Executable {
+  Program program;
+  std::vector<tenon_kernel> kernels;  // one per Program::kernels
+  const std::byte* constants = nullptr;
+  std::shared_ptr<const void> owner;  // keeps code and constants alive
+};
+
+/// Writes `library` (an ELF shared object), the constants at a page boundary, the program and a footer with version and
+/// XXH3-128 checksum, as one file, through a temporary name and a rename.
+void write_artifact(const std::string& path, const std::string& library, std::span<const std::byte> constants, const Program& program);
+
+/// Checks footer, version, checksum and CPU features, then maps and opens the file. Throws CompileError: malformed (3) for
+/// a damaged file or none of ours, file-system (6), mismatch (9) naming the version or the missing feature.
+std::shared_ptr<const Executable> load_artifact(const std::string& path);
+/// Program and sizes without opening the code; the same checks but for the CPU features.
+Program read_artifact_program(const std::string& path);
+/// Whether a file ends in an artifact's footer.
+bool is_artifact(const std::string& path);
+
+}  // namespace tenon::runtime

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text form of loop functions, and the token reader that every `.tenon` parser shares.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "tir/stmt.h"
+
+namespace tenon::tir {
+
+/// Bytes of constants that are too long for the text (over 64 bytes), by the content hash printed in it.
+using ConstantBytes = std::map<std::string, Array, std::less<>>;
+
+std::string print(const Expr& e);
+std::string print(const Stmt& s, int indent = 0);
+/// `primfunc @name(a: f32[4,4], …) -> (c: f32[4,4]) {attrs} { … }`. Long constants are added to `constants` if given.
+std::string print(const PrimFunc& function, ConstantBytes* constants = nullptr);
+
+/// `{axis = 1, mode = "linear", pads = [0,0]}`
+std::string print_attrs(const Attrs& attrs);
+/// The bytes of a constant: `bytes "0000803f"` in hex up to 64 bytes, else `hash "…"`, its array added to `constants`.
+std::string print_constant(const Array& data, ConstantBytes* constants);
+
+/// Reads one function; the cursor stands at `primfunc`. Errors are collected in the cursor's diagnostics and thrown
+/// as one CompileError. Long constants are looked up by hash in `constants`.
+PrimFunc parse_prim_func(TextCursor& cursor, const ConstantBytes& constants);
+Attrs parse_attrs(TextCursor& cursor);
+/// Reads what print_constant printed for an array of this dtype and shape.
+Array parse_constant(TextCursor& cursor, DType dtype, Shape shape, const ConstantBytes& constants);
+/// Reads a shape or an expression whose variables are declared by `vars`.
+Expr parse_expr(TextCursor& cursor, const VarMap& vars);
+
+/// Throws CompileError listing every broken rule: undeclared or redeclared names, wrong ranks and dtypes, a store to an
+/// input or a constant, vectorized or unrolled loops without constant extents, a block variable bound twice, reads or
+/// writes outside a block's declared regions' buffers.
+void verify(const PrimFunc& function);
+
+}  // namespace tenon::tir

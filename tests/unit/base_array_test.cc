@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays and the 16-bit float conversions.
+#include "base/array.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace tenon {
+
+TEST(Array, HalfConversionRoundsToNearestEven) {
+  EXPECT_EQ(float_to_half(1.0f), 0x3c00);
+  EXPECT_EQ(float_to_half(65504.0f), 0x7bff);
+  EXPECT_EQ(float_to_half(65520.0f), 0x7c00);
+  EXPECT_EQ(float_to_half(1.0f + 0x1p-11f), 0x3c00);  // a tie goes to even
+  EXPECT_EQ(float_to_half(1.0f + 3 * 0x1p-11f), 0x3c02);
+  EXPECT_EQ(float_to_half(0x1p-24f), 0x0001);
+  EXPECT_EQ(float_to_half(0x1p-25f), 0x0000);
+  EXPECT_TRUE(std::isnan(half_to_float(float_to_half(NAN))));
+}
+
+TEST(Array, EveryHalfSurvivesTheRoundTrip) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    float value = half_to_float(static_cast<uint16_t>(bits));
+    if (!std::isnan(value)) {
+      EXPECT_EQ(float_to_half(value), bits);
+    }
+  }
+}
+
+}  // namespace tenon
