@@ -33,6 +33,7 @@ class OnnxNode {
 
   virtual bool has_attr(std::string_view name) const = 0;
   virtual int64_t attr(std::string_view name, int64_t fallback) = 0;
+  int64_t attr(std::string_view name, int fallback) { return attr(name, int64_t{fallback}); }
   virtual double attr(std::string_view name, double fallback) = 0;
   virtual std::string attr(std::string_view name, const char* fallback) = 0;
   virtual std::vector<int64_t> ints(std::string_view name, std::vector<int64_t> fallback) = 0;
