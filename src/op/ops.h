@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operator by name, for code that builds graphs: `builder.call1(op::relu, {x})`. Grouped by the file that defines them.
+#pragma once
+
+#include "graph/op_def.h"
+
+namespace tenon::op {
+
+using graph::OpDef;
+
+// elementwise.cc
+extern const OpDef identity, neg, abs, floor, ceil, round, sign, reciprocal, sqrt, exp, log, sin, cos, tan, asin, acos, atan,
+    sinh, cosh, tanh, asinh, acosh, atanh, erf;
+extern const OpDef logical_not, bitwise_not, isnan, isinf, cast;
+
+// activation.cc
+extern const OpDef relu, sigmoid, softplus, softsign, leaky_relu, elu, celu, selu, hard_sigmoid, hard_swish, gelu, mish,
+    thresholded_relu, shrink;
+
+// elementwise_binary.cc
+extern const OpDef add, subtract, multiply, divide, power, maximum, minimum, mod;
+extern const OpDef equal, not_equal, less, less_equal, greater, greater_equal;
+extern const OpDef logical_and, logical_or, logical_xor, bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right;
+extern const OpDef where, clip, prelu;
+
+// reduce.cc
+extern const OpDef sum, mean, max, min, prod, argmax, argmin;
+
+// matmul.cc, conv.cc
+extern const OpDef matmul, conv, conv_transpose;
+
+// pool.cc
+extern const OpDef max_pool, max_pool_indices, avg_pool, sum_pool;
+
+// norm.cc
+extern const OpDef batch_norm, layer_norm, softmax, log_softmax, hardmax, lrn;
+
+// shape.cc
+extern const OpDef reshape, transpose, concat, split, strided_slice, pad, broadcast_to, tile, depth_to_space, space_to_depth,
+    reverse_sequence;
+
+// index.cc
+extern const OpDef gather, gather_elements, gather_nd, scatter_elements, scatter_nd, one_hot, top_k, cumsum, trilu;
+
+// resize.cc
+extern const OpDef resize;
+
+}  // namespace tenon::op
