@@ -8,10 +8,10 @@
 
 namespace tenon::pass {
 
-extern const Pass infer;           // recompute every type and check it against what stands there
-extern const Pass fold_constants;  // evaluate operators whose operands are constants, with native kernels, bounded
-extern const Pass simplify;        // cast chains, transpose and reshape chains, neutral arithmetic
-extern const Pass fold_batch_norm; // scale and shift into the weights of the convolution or product before it
+extern const Pass infer;            // recompute every type and check it against what stands there
+extern const Pass fold_constants;   // evaluate operators whose operands are constants, with native kernels, bounded
+extern const Pass simplify;         // cast chains, transpose and reshape chains, neutral arithmetic
+extern const Pass fold_batch_norm;  // scale and shift into the weights of the convolution or product before it
 extern const Pass eliminate_common_subexpressions;
 extern const Pass eliminate_dead;  // nodes, functions and constants that nothing reaches
 extern const Pass fuse;            // groups become functions marked `primitive` (spec.md 7.1)

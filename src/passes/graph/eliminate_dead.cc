@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Removes what no result of the program depends on: nodes, then functions and loop functions that `main` does not
+// reach, then constants that no remaining node reads.
+//
+//   %1 = relu(%0)
+//   %2 = exp(%0)                 =>   %1 = relu(%0)
+//   return %1                         return %1
+//
+// Every operator is a pure function, so a node whose results nobody reads is dead. A module without `main` is a library:
+// all its functions stay. Needs and leaves nothing else; parameters stay, since callers count on them.
+#include <set>
+
+#include "passes/graph/functions.h"
+#include "passes/graph/passes.h"
+
+namespace tenon::pass {
+namespace {
+
+using graph::Function;
+using graph::Module;
+using graph::Node;
+using graph::NodeKind;
+using graph::ValueId;
+
+Function without_dead_nodes(Module& out, const Function& function) {
+  std::vector<bool> live(function.value_count());
+  for (ValueId v : function.results) live[v.index] = true;
+  std::vector<bool> keep(function.nodes.size());
+  for (size_t i = function.nodes.size(); i-- > 0;) {
+    const Node& node = function.nodes[i];
+    for (uint32_t k = 0; k < node.types.size(); ++k) keep[i] = keep[i] || live[node.first_result + k];
+    if (!keep[i]) continue;
+    for (ValueId v : node.inputs) live[v.index] = true;
+  }
+  graph::Rewriter rewriter(out, function);
+  for (size_t i = 0; i < function.nodes.size(); ++i)
+    if (keep[i]) rewriter.keep(function.nodes[i]);
+  return rewriter.finish();
+}
+
+/// Names of the functions, loop functions and constants that are reached.
+struct Reached {
+  std::set<std::string_view> functions, constants;
+};
+
+Reached reach(const Module& module) {
+  Reached reached;
+  std::vector<const Function*> work;
+  auto add = [&](const Function& function) {
+    if (reached.functions.insert(function.name).second) work.push_back(&function);
+  };
+  auto main = module.functions.find("main");
+  for (const auto& [name, function] : module.functions)
+    if (main == module.functions.end() || name == "main") add(function);
+  while (!work.empty()) {
+    const Function& function = *work.back();
+    work.pop_back();
+    for (const Node& node : function.nodes) {
+      if (node.kind == NodeKind::Constant) reached.constants.insert(node.callee);
+      if (node.kind == NodeKind::CallLowered) reached.functions.insert(node.callee);
+      if (node.kind != NodeKind::Call) continue;
+      if (auto callee = module.functions.find(node.callee); callee != module.functions.end()) add(callee->second);
+    }
+  }
+  return reached;
+}
+
+Module run(const Module& module, const PassOptions&) {
+  Module live = map_functions(module, [](Module& out, const Function& f) { return without_dead_nodes(out, f); });
+  Reached reached = reach(live);
+  auto unreached = [&](const auto& entry) { return !reached.functions.contains(entry.first); };
+  if (live.functions.contains("main")) {
+    std::erase_if(live.functions, unreached);
+    std::erase_if(live.prim_funcs, unreached);
+  }
+  std::erase_if(live.constants, [&](const auto& entry) { return !reached.constants.contains(entry.first); });
+  return live;
+}
+
+}  // namespace
+
+const Pass eliminate_dead{"eliminate-dead", "remove nodes, functions and constants that nothing reaches", run};
+
+}  // namespace tenon::pass

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of the passes over graph functions.
+#include "passes/graph/passes.h"
+
+namespace tenon::pass {
+
+std::span<const Pass* const> graph_passes() {
+  static constexpr const Pass* kPasses[] = {&eliminate_dead, &fold_constants, &fuse, &infer};
+  return kPasses;
+}
+
+}  // namespace tenon::pass
