@@ -25,8 +25,13 @@ const std::vector<OnnxRule>& all_onnx_rules();
 // One per file, in the order of all_ops.cc.
 Family elementwise_family();  // elementwise.cc: unary and binary math, comparison, logic, cast, where, clip, …
 Family reduce_family();       // reduce.cc: sum, mean, max, min, prod, norms, arg reductions
-Family shape_family();        // shape.cc: reshape, transpose, concat, split, slice, pad, expand, tile, …
-Family index_family();        // index.cc: gather, scatter, one-hot, top-k, cumsum, …
+Family shape_family();        // shape.cc: reshape, transpose, broadcast_to, tile
+Family join_family();         // join.cc: concat, split
+Family slice_family();        // slice.cc: strided_slice, reverse_sequence, trilu
+Family pad_family();          // pad.cc
+Family gather_family();       // gather.cc: gather, gather_elements, gather_nd, one_hot
+Family scatter_family();      // scatter.cc: scatter_elements, scatter_nd
+Family sort_family();         // sort.cc: top_k, cumsum
 Family conv_family();         // conv.cc: convolution and its transpose
 Family matmul_family();       // matmul.cc: matrix products
 Family pool_family();         // pool.cc

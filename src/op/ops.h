@@ -35,12 +35,11 @@ extern const OpDef max_pool, max_pool_indices, avg_pool, sum_pool;
 // norm.cc
 extern const OpDef batch_norm, layer_norm, softmax, log_softmax, hardmax, lrn;
 
-// shape.cc
-extern const OpDef reshape, transpose, concat, split, strided_slice, pad, broadcast_to, tile, depth_to_space, space_to_depth,
-    reverse_sequence;
+// shape.cc, join.cc, slice.cc, pad.cc
+extern const OpDef reshape, transpose, broadcast_to, tile, concat, split, strided_slice, reverse_sequence, trilu, pad;
 
-// index.cc
-extern const OpDef gather, gather_elements, gather_nd, scatter_elements, scatter_nd, one_hot, top_k, cumsum, trilu;
+// gather.cc, scatter.cc, sort.cc
+extern const OpDef gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, top_k, cumsum;
 
 // resize.cc
 extern const OpDef resize;
