@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ struct Hash128 {
 
 Hash128 hash128(std::span<const std::byte> bytes);
 Hash128 hash128(std::string_view text);
+/// Of the parts one after the other, the same as of their concatenation.
+Hash128 hash128_of_parts(std::initializer_list<std::span<const std::byte>> parts);
 uint64_t hash64(std::string_view text);
 
 /// Order-dependent mix for structural hashes held in memory only.

@@ -19,6 +19,8 @@ struct TensorSpec {
   std::string name;  // exactly as in the user's model
   DType dtype = DType::F32;
   Shape shape;
+
+  size_t bytes() const { return static_cast<size_t>(element_count(shape)) * static_cast<size_t>(byte_size(dtype)); }
 };
 
 enum class Place : uint8_t { Input, Output, Constant, Arena };
@@ -27,25 +29,31 @@ enum class Place : uint8_t { Input, Output, Constant, Arena };
 struct Argument {
   Place place = Place::Arena;
   uint64_t value = 0;
+  bool operator==(const Argument&) const = default;
 };
 
 struct Step {
-  uint32_t kernel = 0;           // index into `kernels`
-  std::vector<Argument> args;    // inputs then outputs
-  uint64_t shared_scratch = 0;   // arena offset of the kernel's shared scratch
-  std::string label;             // for profiles: the nodes it stands for
-  double flops = 0;              // multiply-adds counted as two; 0 if unknown
+  /// In place of a kernel: copies `copy_bytes` from the first argument to the second.
+  static constexpr uint32_t kCopy = UINT32_MAX;
+
+  uint32_t kernel = 0;          // index into `kernels`, or kCopy
+  std::vector<Argument> args;   // inputs then outputs
+  uint64_t shared_scratch = 0;  // arena offset of the kernel's shared scratch
+  uint64_t copy_bytes = 0;
+  std::string label;  // for profiles: the nodes it stands for
+  double flops = 0;   // multiply-adds counted as two; 0 if unknown
+  bool operator==(const Step&) const = default;
 };
 
 struct Program {
   std::string target;                 // target text
   std::vector<std::string> features;  // CPU features the code uses
   int32_t opt_level = 3;
-  std::string model;                  // file name without folders, for reports
+  std::string model;  // file name without folders, for reports
   std::vector<TensorSpec> inputs, outputs;
-  std::vector<std::string> kernels;   // symbol names
+  std::vector<std::string> kernels;  // symbol names
   std::vector<Step> steps;
-  uint64_t arena_bytes = 0;           // planned values and shared scratch
+  uint64_t arena_bytes = 0;  // planned values and shared scratch
   uint64_t arena_lower_bound = 0;
   uint64_t worker_scratch_bytes = 0;  // for each worker
   uint64_t constants_bytes = 0;
@@ -59,9 +67,13 @@ struct Executable {
   std::shared_ptr<const void> owner;  // keeps code and constants alive
 };
 
+/// Throws CompileError (mismatch) naming the first CPU feature that the program uses and this machine lacks.
+void check_host(const Program& program);
+
 /// Writes `library` (an ELF shared object), the constants at a page boundary, the program and a footer with version and
 /// XXH3-128 checksum, as one file, through a temporary name and a rename.
-void write_artifact(const std::string& path, const std::string& library, std::span<const std::byte> constants, const Program& program);
+void write_artifact(const std::string& path, const std::string& library, std::span<const std::byte> constants,
+                    const Program& program);
 
 /// Checks footer, version, checksum and CPU features, then maps and opens the file. Throws CompileError: malformed (3) for
 /// a damaged file or none of ours, file-system (6), mismatch (9) naming the version or the missing feature.

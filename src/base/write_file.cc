@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing of files, atomically.
+#include "base/write_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/diagnostic.h"
+
+namespace tenon {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw CompileError(Diagnostic{.kind = ErrorKind::FileSystem,
+                                .code = "file-write",
+                                .message = "`" + path + "` cannot be written: " + std::strerror(error),
+                                .input = path,
+                                .expected = "a path in a folder that can be written to",
+                                .found = std::strerror(error),
+                                .hint = "check the folder, its permissions and the free space"});
+}
+
+/// Returns 0 or the error.
+int write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void write_file(const std::string& path, std::initializer_list<std::span<const std::byte>> parts) {
+  std::string temporary = path + ".XXXXXX";
+  int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) fail(path, errno);
+  int error = 0;
+  for (std::span<const std::byte> part : parts)
+    if (!error) error = write_all(fd, part);
+  mode_t mask = ::umask(0);
+  ::umask(mask);
+  if (::fchmod(fd, 0666 & ~mask) != 0 && !error) error = errno;
+  if (::close(fd) != 0 && !error) error = errno;
+  if (!error && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error) {
+    ::unlink(temporary.c_str());
+    fail(path, error);
+  }
+}
+
+void write_file(const std::string& path, std::string_view text) { write_file(path, {std::as_bytes(std::span(text))}); }
+
+}  // namespace tenon

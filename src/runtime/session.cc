@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph executor: everything is allocated when a session is made or an input is set, nothing when it runs.
+#include "runtime/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "base/diagnostic.h"
+#include "runtime/thread_pool.h"
+
+namespace tenon::runtime {
+namespace {
+
+/// Zeroed and aligned to 64.
+MutableArray memory(uint64_t bytes) { return MutableArray(DType::U8, {static_cast<int64_t>(bytes)}); }
+
+std::string text(const TensorSpec& spec) { return fmt::format("{}{}", name(spec.dtype), to_string(spec.shape)); }
+
+[[noreturn]] void fail_input(std::string code, std::string message, const std::string& input, std::string expected,
+                             std::string found) {
+  throw CompileError(Diagnostic{.kind = ErrorKind::Malformed,
+                                .code = std::move(code),
+                                .message = std::move(message),
+                                .input = input,
+                                .expected = std::move(expected),
+                                .found = std::move(found)});
+}
+
+std::string names(const std::vector<TensorSpec>& specs) {
+  std::string out;
+  for (const TensorSpec& spec : specs) out += (out.empty() ? "`" : ", `") + spec.name + "`";
+  return out.empty() ? "no inputs" : out;
+}
+
+void parallel_for(tenon_kernel_context* context, int64_t extent, tenon_range_body body, void* closure) {
+  static_cast<ThreadPool*>(context->pool)->run(extent, body, closure);
+}
+
+int checked_threads(int threads) {
+  if (threads < 1 || threads > kMaxThreads)
+    throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
+                                  .code = "thread-count",
+                                  .message = fmt::format("a session cannot have {} threads", threads),
+                                  .expected = fmt::format("1 to {}", kMaxThreads),
+                                  .found = std::to_string(threads)});
+  return threads;
+}
+
+}  // namespace
+
+struct Session::State {
+  State(std::shared_ptr<const Executable> executable, int threads);
+
+  const std::shared_ptr<const Executable> executable;
+  const Program& program;
+  ThreadPool pool;
+  MutableArray arena, worker_scratch;
+  std::vector<std::optional<MutableArray>> own_inputs;  // those that were set
+  std::vector<MutableArray> own_outputs;
+  std::vector<const void*> inputs;  // null: neither set nor bound
+  std::vector<void*> outputs;
+  std::vector<void*> args;  // of all steps, one after the other
+  bool resolved = false;    // whether `args` is up to date
+  tenon_kernel_context context{};
+
+  void* address(const Argument& argument);
+  void resolve();
+  void run_step(const Step& step, void* const* step_args);
+  void prepare();
+};
+
+Session::State::State(std::shared_ptr<const Executable> from, int threads)
+    : executable(std::move(from)),
+      program(executable->program),
+      pool(checked_threads(threads)),
+      arena(memory(program.arena_bytes)),
+      worker_scratch(memory((program.worker_scratch_bytes + 63) / 64 * 64 * static_cast<uint64_t>(threads))),
+      own_inputs(program.inputs.size()),
+      inputs(program.inputs.size()) {
+  for (const TensorSpec& spec : program.outputs) {
+    outputs.push_back(own_outputs.emplace_back(spec.dtype, spec.shape).data());
+  }
+  size_t count = 0;
+  for (const Step& step : program.steps) count += step.args.size();
+  args.resize(count);
+  context.parallel_for = parallel_for;
+  context.worker_scratch = reinterpret_cast<uint8_t*>(worker_scratch.data());
+  context.worker_stride = static_cast<int64_t>((program.worker_scratch_bytes + 63) / 64 * 64);
+  context.pool = &pool;
+}
+
+void* Session::State::address(const Argument& argument) {
+  switch (argument.place) {
+    case Place::Input: return const_cast<void*>(inputs[argument.value]);
+    case Place::Output: return outputs[argument.value];
+    case Place::Constant: return const_cast<std::byte*>(executable->constants + argument.value);
+    case Place::Arena: return arena.data() + argument.value;
+  }
+  fail_internal("an argument has one of four places");
+}
+
+void Session::State::resolve() {
+  size_t next = 0;
+  for (const Step& step : program.steps)
+    for (const Argument& argument : step.args) args[next++] = address(argument);
+  resolved = true;
+}
+
+void Session::State::prepare() {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i])
+      fail_input("input-missing", fmt::format("input `{}` has no value", program.inputs[i].name), program.inputs[i].name,
+                 text(program.inputs[i]), "nothing");
+  if (!resolved) resolve();
+}
+
+void Session::State::run_step(const Step& step, void* const* step_args) {
+  if (step.kernel == Step::kCopy) {
+    std::memcpy(step_args[1], step_args[0], step.copy_bytes);
+    return;
+  }
+  context.shared_scratch = reinterpret_cast<uint8_t*>(arena.data() + step.shared_scratch);
+  executable->kernels[step.kernel](step_args, &context);
+}
+
+Session::Session(std::shared_ptr<const Executable> executable, const SessionOptions& options)
+    : state_(std::make_unique<State>(std::move(executable), options.threads)) {}
+Session::~Session() = default;
+
+const Program& Session::program() const { return state_->program; }
+
+void Session::set_input(std::string_view name, const Array& array) {
+  const std::vector<TensorSpec>& specs = state_->program.inputs;
+  auto it = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& spec) { return spec.name == name; });
+  if (it == specs.end())
+    fail_input("input-unknown", fmt::format("the model has no input `{}`", name), std::string(name), names(specs),
+               "`" + std::string(name) + "`");
+  std::string found = text({"", array.dtype, array.shape});
+  if (array.dtype != it->dtype)
+    fail_input("input-dtype", fmt::format("input `{}` is given as {}", name, found), it->name, text(*it), found);
+  if (array.shape != it->shape)
+    fail_input("input-shape", fmt::format("input `{}` is given as {}", name, found), it->name, text(*it), found);
+  auto index = static_cast<size_t>(it - specs.begin());
+  std::optional<MutableArray>& own = state_->own_inputs[index];
+  if (!own) own.emplace(it->dtype, it->shape);
+  if (own->size_bytes != 0) std::memcpy(own->data(), array.bytes.data(), own->size_bytes);
+  bind_input(index, own->data());
+}
+
+void Session::bind_input(size_t index, const void* data) {
+  check(index < state_->inputs.size(), "an input's index is in range");
+  if (state_->inputs[index] == data) return;
+  state_->inputs[index] = data;
+  state_->resolved = false;
+}
+
+void Session::bind_output(size_t index, void* data) {
+  check(index < state_->outputs.size(), "an output's index is in range");
+  state_->outputs[index] = data;
+  state_->resolved = false;
+}
+
+void Session::run() {
+  state_->prepare();
+  void* const* next = state_->args.data();
+  for (const Step& step : state_->program.steps) {
+    state_->run_step(step, next);
+    next += step.args.size();
+  }
+}
+
+void Session::run_profiled(std::vector<StepTime>& times) {
+  using Microseconds = std::chrono::duration<double, std::micro>;
+  times.clear();
+  times.reserve(state_->program.steps.size());
+  state_->prepare();
+  void* const* next = state_->args.data();
+  auto start = std::chrono::steady_clock::now(), before = start;
+  for (const Step& step : state_->program.steps) {
+    state_->run_step(step, next);
+    next += step.args.size();
+    auto after = std::chrono::steady_clock::now();
+    times.push_back(
+        {static_cast<uint32_t>(times.size()), Microseconds(before - start).count(), Microseconds(after - before).count()});
+    before = after;
+  }
+}
+
+const std::byte* Session::output_data(size_t index) const {
+  check(index < state_->outputs.size(), "an output's index is in range");
+  return static_cast<const std::byte*>(state_->outputs[index]);
+}
+
+Array Session::output(size_t index) const {
+  const TensorSpec& spec = state_->program.outputs.at(index);
+  return make_array(spec.dtype, spec.shape, {output_data(index), spec.bytes()});
+}
+
+}  // namespace tenon::runtime

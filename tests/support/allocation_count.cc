@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts every `new` of the test program, on all threads.
+#include "support/allocation_count.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+static std::atomic<int64_t> allocations{0};
+
+namespace tenon::test {
+int64_t allocation_count() { return allocations.load(); }
+}  // namespace tenon::test
+
+static void* counted(size_t bytes, size_t alignment) {
+  ++allocations;
+  size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, rounded ? rounded : alignment);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+void* operator new(size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+void* operator new[](size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+void* operator new(size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<size_t>(alignment)); }
+void* operator new[](size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<size_t>(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
