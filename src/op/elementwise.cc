@@ -210,7 +210,9 @@ std::vector<const OpDef*> unary_ops() {
 
 Family elementwise_family() {
   Family family;
-  for (const auto& ops : {unary_ops()}) family.ops.insert(family.ops.end(), ops.begin(), ops.end());
+  for (const auto& ops : {unary_ops(), activation_ops(), binary_ops()})
+    family.ops.insert(family.ops.end(), ops.begin(), ops.end());
+  family.onnx = elementwise_rules();
   return family;
 }
 
