@@ -35,7 +35,7 @@ struct ModelInfo {
     std::string dtype;
     std::vector<std::string> shape;  // numbers or symbol names, `?` where unnamed
   };
-  std::vector<Value> inputs, outputs;  // inputs without initializers
+  std::vector<Value> inputs, outputs;     // inputs without initializers
   std::map<std::string, int64_t> opsets;  // by domain, "" is the default one
   int64_t nodes = 0;
   std::map<std::string, int64_t> ops;
