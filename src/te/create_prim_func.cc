@@ -19,13 +19,6 @@ using tir::Stmt;
 
 std::string_view var_name(const Expr& v) { return tir::as<tir::Var>(v)->name; }
 
-/// Calls f on every expression that a stage evaluates.
-void visit_stage(const Stage& stage, function_ref<void(const Expr&)> f) {
-  for (const auto* exprs : {&stage.values, &stage.init})
-    for (const Expr& e : *exprs) tir::visit_exprs(e, f);
-  if (stage.body) tir::visit_exprs(stage.body, f);
-}
-
 /// Linear in the variables with integer factors: an index whose image of a box is again a box.
 bool affine(const Expr& e) {
   switch (e->kind) {
@@ -94,10 +87,9 @@ Points reduce_points(const Stage& stage) {
 class Converter {
  public:
   Converter(const Graph& graph, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::string name)
-      : graph_(graph) {
+      : graph_(graph), reachable_(graph.reachable(outputs)) {
     function_.name = std::move(name);
     function_.num_inputs = static_cast<int64_t>(inputs.size());
-    mark_reachable(outputs);
     for (const Tensor& input : inputs) add_input(input);
     reserve_names();
     for (const Tensor& output : outputs) add_output(output);
@@ -114,18 +106,6 @@ class Converter {
   }
 
  private:
-  void mark_reachable(std::span<const Tensor> outputs) {
-    reachable_.assign(graph_.stages().size(), false);
-    for (const Tensor& output : outputs) reachable_[stage_index(output.buffer)] = true;
-    for (size_t i = reachable_.size(); i-- > 0;) {
-      if (!reachable_[i]) continue;
-      visit_stage(graph_.stages()[i], [&](const Expr& e) {
-        const auto* access = tir::as<Load>(e);
-        if (access && graph_.stage_of(access->buffer) >= 0) reachable_[stage_index(access->buffer)] = true;
-      });
-    }
-  }
-
   size_t stage_index(const Buffer& buffer) const {
     int index = graph_.stage_of(buffer);
     check(index >= 0, "an output of a tensor-expression function is a tensor of its graph");

@@ -69,9 +69,10 @@ std::vector<Tensor> Graph::reduce(std::string_view name, std::vector<Expr> shape
         "a reduction gives one initial and one next value per carried dtype");
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < carry.dtypes.size(); ++i) {
-    check(stage.values[i]->dtype == carry.dtypes[i] && stage.init[i]->dtype == carry.dtypes[i], "a carried value keeps its dtype");
-    Buffer buffer(BufferData{i == 0 ? stage.name : fresh(stage.name + "_v" + std::to_string(i)), carry.dtypes[i], shape, {},
-                             tir::Scope::Global});
+    check(stage.values[i]->dtype == carry.dtypes[i] && stage.init[i]->dtype == carry.dtypes[i],
+          "a carried value keeps its dtype");
+    Buffer buffer(BufferData{
+        i == 0 ? stage.name : fresh(stage.name + "_v" + std::to_string(i)), carry.dtypes[i], shape, {}, tir::Scope::Global});
     by_buffer_[buffer->name] = static_cast<int>(stages_.size());
     stage.outputs.push_back(buffer);
     tensors.push_back({buffer});
@@ -96,8 +97,11 @@ std::vector<Tensor> Graph::external(std::string_view name, std::vector<TensorTyp
   stage.name = fresh(name);
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Buffer buffer(BufferData{i == 0 ? stage.name : fresh(stage.name + "_v" + std::to_string(i)), outputs[i].dtype,
-                             outputs[i].shape, {}, tir::Scope::Global});
+    Buffer buffer(BufferData{i == 0 ? stage.name : fresh(stage.name + "_v" + std::to_string(i)),
+                             outputs[i].dtype,
+                             outputs[i].shape,
+                             {},
+                             tir::Scope::Global});
     by_buffer_[buffer->name] = static_cast<int>(stages_.size());
     stage.outputs.push_back(buffer);
     tensors.push_back({buffer});
@@ -110,6 +114,25 @@ std::vector<Tensor> Graph::external(std::string_view name, std::vector<TensorTyp
 int Graph::stage_of(const Buffer& buffer) const {
   auto it = by_buffer_.find(buffer->name);
   return it == by_buffer_.end() ? -1 : it->second;
+}
+
+std::vector<bool> Graph::reachable(std::span<const Tensor> outputs) const {
+  std::vector<bool> marks(stages_.size());
+  auto mark = [&](const Buffer& buffer) {
+    int stage = stage_of(buffer);
+    if (stage >= 0) marks[static_cast<size_t>(stage)] = true;
+  };
+  auto mark_load = [&](const Expr& e) {
+    if (const auto* access = tir::as<tir::Load>(e)) mark(access->buffer);
+  };
+  for (const Tensor& output : outputs) mark(output.buffer);
+  for (size_t i = marks.size(); i-- > 0;) {
+    if (!marks[i]) continue;
+    for (const auto* exprs : {&stages_[i].values, &stages_[i].init})
+      for (const Expr& e : *exprs) tir::visit_exprs(e, mark_load);
+    if (stages_[i].body) tir::visit_exprs(stages_[i].body, mark_load);
+  }
+  return marks;
 }
 
 }  // namespace tenon::te

@@ -64,11 +64,13 @@ class Graph {
   struct Carry {
     std::vector<DType> dtypes;
     function_ref<std::vector<Expr>(const std::vector<Expr>& axes)> init;
-    function_ref<std::vector<Expr>(const std::vector<Expr>& axes, const std::vector<Expr>& reduce, const std::vector<Expr>& so_far)>
+    function_ref<std::vector<Expr>(const std::vector<Expr>& axes, const std::vector<Expr>& reduce,
+                                   const std::vector<Expr>& so_far)>
         next;
   };
   /// One output per carried value, each of `shape`; points are visited in row-major order of the reduce axes.
-  std::vector<Tensor> reduce(std::string_view name, std::vector<Expr> shape, std::vector<Expr> reduce_extents, const Carry& carry);
+  std::vector<Tensor> reduce(std::string_view name, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
+                             const Carry& carry);
 
   /// Sum of `body(axes, reduce)` over the reduce axes, carried at `dtype` from zero. With no reduce point: zero.
   Tensor sum(std::string_view name, DType dtype, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
@@ -84,6 +86,8 @@ class Graph {
   const std::deque<Stage>& stages() const { return stages_; }
   /// The stage that defines a buffer, by name; -1 if none does.
   int stage_of(const tir::Buffer& buffer) const;
+  /// For each stage, whether an output is one of its tensors or depends on one.
+  std::vector<bool> reachable(std::span<const Tensor> outputs) const;
 
  private:
   std::vector<Axis> make_axes(const std::vector<Expr>& extents, std::string_view base);
@@ -100,11 +104,13 @@ std::string print(const Graph& graph);
 /// intermediates allocated in the outer Seq, constants as AllocateConst, int64 indices. `inputs` are placeholders (every
 /// reachable one is listed); an output that is a placeholder, or that is listed twice, becomes an explicit copy.
 /// Unreachable stages vanish. Spec.md 7.3.
-tir::PrimFunc create_prim_func(const Graph& graph, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::string name);
+tir::PrimFunc create_prim_func(const Graph& graph, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                               std::string name);
 
 /// Evaluates the stages naively: floats as f64 rounded to the stage's dtype when stored, integers as wrapping 64-bit.
 /// `inputs` gives each placeholder's array by name. The reference meaning of operators; shares no arithmetic with
 /// the loop-IR interpreter, the constant folder or a code generator.
-std::vector<Array> evaluate(const Graph& graph, const std::map<std::string, Array, std::less<>>& inputs, std::span<const Tensor> outputs);
+std::vector<Array> evaluate(const Graph& graph, const std::map<std::string, Array, std::less<>>& inputs,
+                            std::span<const Tensor> outputs);
 
 }  // namespace tenon::te
