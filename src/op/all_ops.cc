@@ -10,8 +10,8 @@ namespace {
 
 std::vector<Family> families() {
   return {
-      elementwise_family(), shape_family(),  join_family(),    slice_family(),
-      pad_family(),         gather_family(), scatter_family(), sort_family(),
+      elementwise_family(), reduce_family(), matmul_family(), shape_family(),   join_family(),
+      slice_family(),       pad_family(),    gather_family(), scatter_family(), sort_family(),
   };
 }
 

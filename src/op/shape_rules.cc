@@ -16,21 +16,25 @@ bool is_one(const Dim& dim) {
 
 }  // namespace
 
+std::optional<std::vector<Dim>> broadcast(std::span<const Dim> a, std::span<const Dim> b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  std::vector<Dim> out(a.begin(), a.end());
+  for (size_t k = 0; k < b.size(); ++k) {
+    Dim& merged = out[a.size() - b.size() + k];
+    if (is_one(merged))
+      merged = b[k];
+    else if (!is_one(b[k]) && !structural_equal(merged, b[k]))
+      return std::nullopt;
+  }
+  return out;
+}
+
 std::vector<Dim> broadcast_shape(const CallSite& call, size_t first) {
-  std::vector<Dim> out;
-  for (size_t i = first; i < call.input_count(); ++i) {
-    const std::vector<Dim>& shape = call.in(i).shape;
-    if (shape.size() > out.size()) out.insert(out.begin(), shape.size() - out.size(), Dim(1));
-    size_t lead = out.size() - shape.size();
-    for (size_t k = 0; k < shape.size(); ++k) {
-      Dim& merged = out[lead + k];
-      if (is_one(merged))
-        merged = shape[k];
-      else if (!is_one(shape[k]) && !structural_equal(merged, shape[k]))
-        call.error(
-            static_cast<int>(i), "broadcast-C1",
-            fmt::format("extent 1 or {} at axis {}, to broadcast with {}", to_string(merged), k, to_string(call.in(first))));
-    }
+  std::vector<Dim> out = call.in(first).shape;
+  for (size_t i = first + 1; i < call.input_count(); ++i) {
+    auto merged = broadcast(out, call.in(i).shape);
+    if (!merged) call.error(static_cast<int>(i), "broadcast-C1", fmt::format("a shape that broadcasts with {}", to_string(out)));
+    out = std::move(*merged);
   }
   return out;
 }
@@ -42,12 +46,15 @@ DType same_dtype(const CallSite& call, size_t first) {
   return dtype;
 }
 
-Expr load_broadcast(const te::Tensor& x, std::span<const Dim> out, const std::vector<Expr>& index) {
-  size_t lead = out.size() - x.shape().size();
+std::vector<Expr> broadcast_index(std::span<const Dim> shape, std::span<const Dim> out, const std::vector<Expr>& index) {
+  size_t lead = out.size() - shape.size();
   std::vector<Expr> at;
-  for (size_t k = 0; k < x.shape().size(); ++k)
-    at.push_back(structural_equal(x.shape()[k], out[lead + k]) ? index[lead + k] : Expr(0));
-  return x(std::move(at));
+  for (size_t k = 0; k < shape.size(); ++k) at.push_back(structural_equal(shape[k], out[lead + k]) ? index[lead + k] : Expr(0));
+  return at;
+}
+
+Expr load_broadcast(const te::Tensor& x, std::span<const Dim> out, const std::vector<Expr>& index) {
+  return x(broadcast_index(x.shape(), out, index));
 }
 
 int64_t resolve_axis(const CallSite& call, int64_t axis, int64_t rank, const char* code) {
@@ -66,6 +73,11 @@ std::vector<int64_t> resolve_axes(const CallSite& call, std::span<const int64_t>
 }
 
 DType accumulation_dtype(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16 ? DType::F32 : dtype; }
+
+Expr extent_as(DType dtype, const Dim& extent) {
+  const int64_t* k = tir::as_int(extent);
+  return k ? tir::imm(dtype, static_cast<double>(*k)) : tir::cast(dtype, extent);
+}
 
 te::Tensor cast_tensor(te::Graph& graph, const te::Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
