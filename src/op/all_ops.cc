@@ -10,8 +10,19 @@ namespace {
 
 std::vector<Family> families() {
   return {
-      elementwise_family(), reduce_family(), matmul_family(), shape_family(),   join_family(),
-      slice_family(),       pad_family(),    gather_family(), scatter_family(), sort_family(),
+      // clang-format off
+      elementwise_family(),
+      reduce_family(),
+      shape_family(),
+      join_family(),
+      slice_family(),
+      pad_family(),
+      gather_family(),
+      scatter_family(),
+      sort_family(),
+      matmul_family(),
+      resize_family(),
+      // clang-format on
   };
 }
 
