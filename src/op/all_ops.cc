@@ -22,6 +22,8 @@ std::vector<Family> families() {
       sort_family(),
       matmul_family(),
       resize_family(),
+      recurrent_family(),
+      quantize_family(),
       // clang-format on
   };
 }

@@ -9,6 +9,7 @@
 #include "op/all_ops.h"
 #include "op/loop_nest.h"
 #include "op/onnx_axes.h"
+#include "op/onnx_build.h"
 #include "op/ops.h"
 #include "op/shape_rules.h"
 
@@ -175,19 +176,13 @@ ValueId resample_axis(Builder& builder, ValueId x, const TapTable& table, const 
   return builder.call1(resample, {x, indices, weights}, {{"axis", a.axis}});
 }
 
-ValueId cast_to(Builder& builder, ValueId x, DType dtype) {
-  if (builder.type(x).dtype == dtype) return x;
-  return builder.call1(cast, {x}, {{"to", std::string(name(dtype))}});
-}
-
 /// `value` at the points of the axis that are marked.
 ValueId fill_outside(Builder& builder, ValueId x, const TapTable& table, const ResizedAxis& a, double value) {
   const TensorType& type = builder.type(x);
   Shape shape(type.shape.size(), 1);
   shape[static_cast<size_t>(a.axis)] = a.out;
   ValueId mask = builder.constant(array_of(DType::Bool, shape, table.outside), "outside");
-  ValueId filler = builder.constant(array_of<double>(DType::F64, {}, {value}), "filler");
-  return builder.call1(where, {mask, cast_to(builder, filler, type.dtype), x});
+  return builder.call1(where, {mask, scalar(builder, type.dtype, value), x});
 }
 
 ValueId resize_axis(Builder& builder, ValueId x, const Sampling& sampling, const ResizedAxis& a, double extrapolation) {
@@ -225,7 +220,8 @@ ResizedAxis scaled_axis(OnnxNode& node, const Sampling& sampling, int64_t axis, 
   if (!(scale > 0) || scale > 1e6) node.malformed("a scale is out of range", "a number above 0", fmt::format("{}", scale));
   a.scale = scale;
   a.out = static_cast<int64_t>(std::floor(static_cast<double>(a.in) * scale));
-  bool known = extent || scale == 1 || repeat_count(tap_table(sampling, a), a) > 0;
+  bool crops = sampling.coordinate == "tf_crop_and_resize";
+  bool known = extent || (!crops && (scale == 1 || repeat_count(tap_table(sampling, a), a) > 0));
   if (!known) node.unsupported(fmt::format("resizing axis {}, whose extent is not known when compiling, by {}", axis, scale));
   return a;
 }
