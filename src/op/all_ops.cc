@@ -10,21 +10,8 @@ namespace {
 
 std::vector<Family> families() {
   return {
-      // clang-format off
-      elementwise_family(),
-      reduce_family(),
-      shape_family(),
-      join_family(),
-      slice_family(),
-      pad_family(),
-      gather_family(),
-      scatter_family(),
-      sort_family(),
-      matmul_family(),
-      resize_family(),
-      recurrent_family(),
-      quantize_family(),
-      // clang-format on
+      elementwise_family(), reduce_family(), matmul_family(), shape_family(),   join_family(),
+      slice_family(),       pad_family(),    gather_family(), scatter_family(), sort_family(),
   };
 }
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nests that schedules are made of: one function for each shape of computation. Each returns loops over the axes of
+// the root's output after the first `prefix`, or null when the root is not of its shape.
+#pragma once
+
+#include "schedule/body.h"
+#include "schedule/schedule.h"
+
+namespace tenon::schedule {
+
+struct NestRequest {
+  Emission& emission;
+  const Root& root;
+  size_t prefix = 0;  // leading output axes that loops around this nest run over
+  const Target& target;
+  bool parallel = true;  // whether a loop of this nest may be parallel
+  const std::vector<bool>& constant_params;
+  std::vector<PackedParam>& packed;  // appended to
+  std::string& explain;
+};
+
+Stmt elementwise_nest(const NestRequest& request);        // no reduction: vectors along memory
+Stmt contraction_nest(const NestRequest& request);        // sum of products with reuse on both sides: a register tile
+Stmt spatial_reduction_nest(const NestRequest& request);  // lanes are output elements: pooling, depthwise, column sums
+Stmt row_reduction_nest(const NestRequest& request);      // lanes are partial results along a contiguous reduce axis
+Stmt scalar_reduction_nest(const NestRequest& request);   // any reduction, one element at a time
+
+// Shared by the nests.
+
+/// Elements of one vector for a nest whose widest element is that of these statements.
+int64_t lanes_for(const Target& target, const std::vector<Stmt>& stmts);
+
+/// One loop to be built around a body.
+struct Loop {
+  Expr var;
+  Expr extent;
+  tir::ForKind kind = tir::ForKind::Serial;
+};
+Loop loop_over(const Iter& iter);
+/// The statements as one: a scope of their own, or a lone statement as it is.
+Stmt in_scope(std::vector<Stmt> stmts);
+/// The body inside the loops, outermost first.
+Stmt in_loops(const std::vector<Loop>& loops, Stmt body);
+/// Makes the first loop with at least four iterations parallel if the whole work (in elementary operations) is worth waking
+/// the workers for.
+void parallelise(std::vector<Loop>& loops, int64_t work);
+
+/// Tiles of `size` over [0, extent), the last one moved back to end at `extent` (it recomputes what it shares with its
+/// neighbour; every nest's stores are idempotent). `begin` is the first element of the tile of `loop`.
+struct Tiling {
+  Loop loop;
+  Expr begin;    // variable bound by `declare`, or an expression of the loop's variable
+  Stmt declare;  // null if none
+  int64_t count = 1;
+};
+Tiling tile(const Iter& iter, int64_t size, Emission& emission);
+
+/// a * b + c as one fma where both exist in the target's arithmetic, wherever the sum is of a float product.
+Expr contract(const Expr& e, const Target& target);
+Stmt contract(const Stmt& s, const Target& target);
+
+/// A root's reduction with the output's spatial variables, its pieces ready to be placed.
+struct ReductionBody {
+  std::vector<Iter> spatial;  // of the output
+  std::vector<Expr> init;     // per carried value
+  std::vector<Stmt> update_stmts;
+  std::vector<Expr> update;  // next values, over the `carried` variables
+  std::vector<Expr> carried;
+  std::vector<Stmt> epilogue;  // stores the output from the `carried` variables
+};
+ReductionBody reduction_body(const NestRequest& request);
+
+}  // namespace tenon::schedule

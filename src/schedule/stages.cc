@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads stages from loop nests and decides which are inlined, stored, or attached as epilogues.
+#include "schedule/stages.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tenon::schedule {
+namespace {
+
+using namespace tir;
+
+bool same_vars(const std::vector<Expr>& indices, const std::vector<Iter>& iters) {
+  if (indices.size() != iters.size()) return false;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (iters[i].extent == 1) {
+      const int64_t* k = as_int(indices[i]);
+      if (k && *k == 0) continue;
+    }
+    const Var* v = as<Var>(indices[i]);
+    if (!v || v->name != iters[i].name) return false;
+  }
+  return true;
+}
+
+/// The stores of a block's body with its Lets substituted.
+bool read_stores(const Stmt& body, std::vector<const Store*>& stores, std::vector<Expr>& values) {
+  VarMap lets;
+  std::vector<Stmt> list;
+  if (const Seq* s = as<Seq>(body))
+    list = s->stmts;
+  else
+    list = {body};
+  for (const Stmt& s : list) {
+    if (const Let* l = as<Let>(s)) {
+      lets[as<Var>(l->var)->name] = substitute(l->value, lets);
+    } else if (const Store* store = as<Store>(s)) {
+      stores.push_back(store);
+      values.push_back(substitute(store->value, lets));
+    } else {
+      return false;
+    }
+  }
+  return !stores.empty();
+}
+
+Expr replace_own_loads(const Expr& e, const Stage& stage) {
+  if (const Load* l = as<Load>(e))
+    for (size_t k = 0; k < stage.outputs.size(); ++k)
+      if (l->buffer->name == stage.outputs[k]->name && same_vars(l->indices, stage.spatial))
+        return var(stage.carried[k], stage.outputs[k]->dtype);
+  return map_children(e, [&](const Expr& child) { return replace_own_loads(child, stage); });
+}
+
+bool reads_buffer(const Expr& e, const std::vector<Buffer>& buffers) {
+  bool found = false;
+  visit_exprs(e, [&](const Expr& x) {
+    if (const Load* l = as<Load>(x))
+      for (const Buffer& b : buffers) found |= l->buffer->name == b->name;
+  });
+  return found;
+}
+
+bool read_block(const Block& block, const VarMap& loop_extents, Stage& stage, Ranges& ranges) {
+  stage.name = block.name;
+  for (const IterVar& iter : block.iters) {
+    const int64_t* extent = as_int(iter.extent);
+    if (!extent) return false;
+    const Var* bound = as<Var>(iter.binding);
+    bool whole_loop = bound && loop_extents.contains(bound->name) && int_value(loop_extents.find(bound->name)->second) == *extent;
+    bool unit = as_int(iter.binding) && *extent == 1;
+    if (!whole_loop && !unit) return false;
+    Iter it{as<Var>(iter.var)->name, *extent};
+    ranges[it.name] = {0, *extent - 1};
+    (iter.kind == IterKind::Reduce ? stage.reduce : stage.spatial).push_back(it);
+  }
+  std::vector<const Store*> stores;
+  if (!read_stores(block.body, stores, stage.values)) return false;
+  for (const Store* s : stores) {
+    if (!same_vars(s->indices, stage.spatial)) return false;
+    stage.outputs.push_back(s->buffer);
+  }
+  if (!block.init)
+    return stage.reduce.empty() &&
+           !std::any_of(stage.values.begin(), stage.values.end(), [&](const Expr& v) { return reads_buffer(v, stage.outputs); });
+  std::vector<const Store*> inits;
+  if (!read_stores(block.init, inits, stage.init) || inits.size() != stores.size()) return false;
+  for (size_t k = 0; k < inits.size(); ++k) {
+    if (inits[k]->buffer->name != stores[k]->buffer->name || !same_vars(inits[k]->indices, stage.spatial)) return false;
+    stage.carried.push_back(stage.outputs[k]->name + "__so_far");
+  }
+  for (Expr& v : stage.values) v = replace_own_loads(v, stage);
+  return std::none_of(stage.values.begin(), stage.values.end(), [&](const Expr& v) { return reads_buffer(v, stage.outputs); });
+}
+
+bool read_nest(Stmt s, StageGraph& graph) {
+  VarMap loop_extents;
+  for (;;) {
+    if (const For* loop = as<For>(s)) {
+      const int64_t* min = as_int(loop->min);
+      if (!min || *min != 0 || !as_int(loop->extent) || loop->loop_kind != ForKind::Serial) return false;
+      loop_extents[as<Var>(loop->var)->name] = loop->extent;
+      s = loop->body;
+      continue;
+    }
+    const Block* block = as<Block>(s);
+    if (!block) return false;
+    Stage stage;
+    if (!read_block(*block, loop_extents, stage, graph.ranges)) return false;
+    graph.stages.push_back(std::move(stage));
+    return true;
+  }
+}
+
+/// How a stage's loads of one other stage look.
+struct Use {
+  int64_t distinct = 0;  // different index tuples
+  bool guarded = false;  // some stand in one side of a Select
+  bool identity = true;  // every one at the reader's own spatial indices
+};
+
+void find_uses(const Expr& e, bool guarded, const Buffer& of, const Stage& reader, std::vector<Expr>& seen, Use& use) {
+  if (const Load* l = as<Load>(e); l && l->buffer->name == of->name) {
+    use.guarded |= guarded;
+    use.identity &= same_vars(l->indices, reader.spatial);
+    if (std::none_of(seen.begin(), seen.end(), [&](const Expr& s) { return structural_equal(s, e); })) {
+      seen.push_back(e);
+      ++use.distinct;
+    }
+  }
+  const Select* s = as<Select>(e);
+  for_each_child(e, [&](const Expr& child) {
+    bool inside = guarded || (s && !child.same_as(s->condition));
+    find_uses(child, inside, of, reader, seen, use);
+  });
+}
+
+Use uses_of(const Stage& producer, const Stage& reader) {
+  Use use;
+  std::vector<Expr> seen;
+  for (const Buffer& out : producer.outputs) {
+    for (const Expr& v : reader.values) find_uses(v, false, out, reader, seen, use);
+    for (const Expr& v : reader.init) find_uses(v, false, out, reader, seen, use);
+  }
+  return use;
+}
+
+/// Operations of an expression that are not index arithmetic; an intrinsic or a division counts as ten.
+int64_t cost_of(const Expr& e) {
+  int64_t cost = 0;
+  visit_exprs(e, [&](const Expr& x) {
+    if (const Binary* b = as<Binary>(x)) {
+      bool division =
+          b->op == BinaryOp::Div || b->op == BinaryOp::FloorDiv || b->op == BinaryOp::FloorMod || b->op == BinaryOp::TruncMod;
+      cost += division ? 10 : x->dtype == DType::I64 ? 0 : 1;
+    } else if (as<Call>(x)) {
+      cost += 10;
+    } else if (as<Select>(x)) {
+      cost += 4;
+    } else if (as<Load>(x)) {
+      cost += 1;
+    }
+  });
+  return cost;
+}
+
+constexpr int64_t kCheap = 4;  // recomputing this costs no more than storing and loading it
+
+}  // namespace
+
+int64_t Stage::points() const {
+  int64_t n = 1;
+  for (const Iter& i : spatial) n *= i.extent;
+  return n;
+}
+
+int64_t Stage::reduce_points() const {
+  int64_t n = 1;
+  for (const Iter& i : reduce) n *= i.extent;
+  return n;
+}
+
+const Stage* StageGraph::producer(const Buffer& buffer, size_t* output) const {
+  for (const Stage& s : stages)
+    for (size_t k = 0; k < s.outputs.size(); ++k)
+      if (s.outputs[k]->name == buffer->name) {
+        if (output) *output = k;
+        return &s;
+      }
+  return nullptr;
+}
+
+bool StageGraph::is_param(const Buffer& buffer) const {
+  return std::any_of(func->params.begin(), func->params.end(), [&](const Buffer& p) { return p->name == buffer->name; });
+}
+
+std::optional<StageGraph> read_stages(const PrimFunc& func) {
+  StageGraph graph;
+  graph.func = &func;
+  for (const Buffer& p : func.params)
+    for (const Expr& extent : p->shape)
+      if (!as_int(extent)) return std::nullopt;
+  std::vector<Stmt> list;
+  if (const Seq* s = as<Seq>(func.body))
+    list = s->stmts;
+  else
+    list = {func.body};
+  for (const Stmt& s : list) {
+    if (as<Allocate>(s)) continue;
+    if (const AllocateConst* c = as<AllocateConst>(s)) {
+      graph.constants.emplace_back(c->buffer, c->data);
+      continue;
+    }
+    if (!read_nest(s, graph)) return std::nullopt;
+  }
+  return graph;
+}
+
+Decomposition decompose(const StageGraph& graph) {
+  Decomposition out;
+  size_t n = graph.stages.size();
+  std::unordered_map<std::string, size_t> by_buffer;
+  for (size_t i = 0; i < n; ++i)
+    for (const Buffer& b : graph.stages[i].outputs) by_buffer[b->name] = i;
+  std::vector<std::vector<size_t>> readers(n);
+  std::vector<int64_t> cost(n);
+  for (size_t i = 0; i < n; ++i) {
+    std::unordered_set<size_t> read;
+    auto note = [&](const Expr& e) {
+      visit_exprs(e, [&](const Expr& x) {
+        const Load* l = as<Load>(x);
+        auto it = l ? by_buffer.find(l->buffer->name) : by_buffer.end();
+        if (it != by_buffer.end()) read.insert(it->second);
+      });
+      cost[i] += cost_of(e);
+    };
+    for (const Expr& e : graph.stages[i].values) note(e);
+    for (const Expr& e : graph.stages[i].init) note(e);
+    for (size_t p : read) readers[p].push_back(i);
+  }
+  auto writes_param = [&](const Stage& s) {
+    return std::any_of(s.outputs.begin(), s.outputs.end(), [&](const Buffer& b) { return graph.is_param(b); });
+  };
+  // Backwards: how often each stage would be evaluated if inlined, and whether that is worth it.
+  std::vector<int64_t> evaluations(n);
+  for (size_t i = n; i-- > 0;) {
+    const Stage& s = graph.stages[i];
+    evaluations[i] = s.points() * s.reduce_points();
+    if (s.is_reduction() || writes_param(s) || s.outputs.size() != 1) continue;
+    int64_t times = 0;
+    bool guarded = false;
+    for (size_t r : readers[i]) {
+      Use use = uses_of(s, graph.stages[r]);
+      times += use.distinct * evaluations[r];
+      guarded |= use.guarded;
+    }
+    bool moves_only = cost[i] <= 1;
+    bool cheap = moves_only || (cost[i] <= kCheap && times <= 8 * s.points());
+    if ((times <= s.points() && !guarded) || cheap) {
+      out.inlined.insert(s.name);
+      evaluations[i] = times;
+    }
+  }
+  // A reduction read by one stored stage, at its own indices, hands its values over in registers.
+  std::vector<size_t> owner(n, n);
+  for (size_t i = 0; i < n; ++i) {
+    const Stage& s = graph.stages[i];
+    if (!s.is_reduction() || writes_param(s)) continue;
+    // Follow inlined readers to the stored stages that consume the values.
+    std::vector<size_t> work = {i};
+    std::unordered_set<size_t> stored;
+    bool identity = true;
+    std::unordered_set<size_t> visited;
+    while (!work.empty()) {
+      size_t at = work.back();
+      work.pop_back();
+      for (size_t r : readers[at]) {
+        Use use = uses_of(graph.stages[at], graph.stages[r]);
+        identity &= use.identity && !use.guarded && graph.stages[r].points() == s.points();
+        if (!out.inlined.contains(graph.stages[r].name))
+          stored.insert(r);
+        else if (visited.insert(r).second)
+          work.push_back(r);
+      }
+    }
+    if (identity && stored.size() == 1 && !graph.stages[*stored.begin()].is_reduction()) {
+      size_t consumer = *stored.begin();
+      bool taken = std::any_of(owner.begin(), owner.end(), [&](size_t o) { return o == consumer; });
+      // The consumer runs where the reduction stands, so nothing it reads may be computed between the two.
+      bool movable = true;
+      for (size_t j = i + 1; j < consumer; ++j)
+        if (!out.inlined.contains(graph.stages[j].name)) movable = false;
+      if (!taken && movable) owner[i] = consumer;
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const Stage& s = graph.stages[i];
+    if (out.inlined.contains(s.name)) continue;
+    if (s.is_reduction())
+      out.roots.push_back({&s, owner[i] < n ? &graph.stages[owner[i]] : nullptr});
+    else if (std::none_of(owner.begin(), owner.end(), [&](size_t o) { return o == i; }))
+      out.roots.push_back({nullptr, &s});
+  }
+  return out;
+}
+
+}  // namespace tenon::schedule

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Enumerates register tiles and counts the cycles of each.
+#include "schedule/tile_model.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tenon::schedule {
+namespace {
+
+// Per cycle, on every core of the last ten years that has these vectors: two fused multiply-adds, two vector loads.
+constexpr double kFmas = 2, kLoads = 2;
+constexpr double kFmaLatency = 4;
+constexpr double kTileOverhead = 12;  // cycles to enter and leave one tile, spread over kTypicalDepth steps
+constexpr double kTypicalDepth = 256;
+
+double cycles_per_step(int64_t rows, int64_t vectors) {
+  double fma = static_cast<double>(rows * vectors) / kFmas;
+  double loads = static_cast<double>(rows + vectors) / kLoads;
+  return std::max({fma, loads, kFmaLatency}) + kTileOverhead / kTypicalDepth;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+RegisterTile choose_register_tile(int64_t m, int64_t n, int element_bytes, const Machine& machine) {
+  int64_t lanes = std::max<int64_t>(1, std::min<int64_t>(machine.vector_bytes / element_bytes, n));
+  RegisterTile best{1, 1, lanes};
+  double best_cycles = std::numeric_limits<double>::infinity();
+  for (int64_t vectors = 1; vectors <= 6 && vectors * lanes <= n; ++vectors) {
+    for (int64_t rows = 1; rows <= std::min<int64_t>(m, machine.vector_registers); ++rows) {
+      // One operand is held whole while the other passes through one register.
+      int64_t registers = rows * vectors + std::min(rows, vectors) + 1;
+      if (registers > machine.vector_registers) break;
+      double tiles = static_cast<double>(ceil_div(m, rows) * ceil_div(n, vectors * lanes));
+      double cycles = tiles * cycles_per_step(rows, vectors);
+      bool better = cycles < best_cycles * 0.999 || (cycles < best_cycles * 1.001 && rows * vectors > best.rows * best.vectors);
+      if (better) {
+        best = {rows, vectors, lanes};
+        best_cycles = std::min(best_cycles, cycles);
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace tenon::schedule

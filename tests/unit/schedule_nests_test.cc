@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules keep results: scheduled functions against the unscheduled ones in the interpreter, on integer-valued data.
+#include <gtest/gtest.h>
+
+#include "schedule/schedule.h"
+#include "te/te.h"
+#include "tir/interpret.h"
+#include "tir/text.h"
+
+namespace tenon::schedule {
+namespace {
+
+using te::Tensor;
+using tir::Expr;
+
+tir::PrimFunc conv(int64_t c, int64_t h, int64_t oc, int64_t k, int64_t stride, int64_t pad, int64_t groups) {
+  te::Graph g;
+  Tensor x = g.placeholder("x", DType::F32, {1, c, h, h});
+  Tensor w = g.placeholder("w", DType::F32, {oc, c / groups, k, k});
+  Tensor b = g.placeholder("b", DType::F32, {oc, 1, 1});
+  int64_t hp = h + 2 * pad, oh = (hp - k) / stride + 1;
+  Tensor padded = x;
+  if (pad > 0)
+    padded = g.compute("padded", {1, c, hp, hp}, [&](const std::vector<Expr>& i) {
+      Expr y = i[2] - Expr(pad), z = i[3] - Expr(pad);
+      Expr inside =
+          tir::logical_and(tir::logical_and(tir::le(0, y), tir::lt(y, h)), tir::logical_and(tir::le(0, z), tir::lt(z, h)));
+      return tir::select(inside, x({i[0], i[1], y, z}), tir::float_imm(DType::F32, 0));
+    });
+  Tensor sum =
+      g.sum("conv", DType::F32, {1, oc, oh, oh}, {c / groups, k, k}, [&](const std::vector<Expr>& i, const std::vector<Expr>& r) {
+        Expr channel = tir::floordiv(i[1], oc / groups) * Expr(c / groups) + r[0];
+        return padded({i[0], channel, i[2] * Expr(stride) + r[1], i[3] * Expr(stride) + r[2]}) * w({i[1], r[0], r[1], r[2]});
+      });
+  Tensor biased = g.compute("biased", {1, oc, oh, oh}, [&](const std::vector<Expr>& i) { return sum(i) + b({i[1], 0, 0}); });
+  Tensor y = g.compute("y", {1, oc, oh, oh},
+                       [&](const std::vector<Expr>& i) { return tir::max(biased(i), tir::float_imm(DType::F32, 0)); });
+  std::vector<Tensor> in = {x, w, b}, out = {y};
+  return te::create_prim_func(g, in, out, "conv");
+}
+
+}  // namespace
+
+namespace {
+
+Target avx2() {
+  Target t;
+  t.cpu = "haswell";
+  t.machine = {32, 16, true, 32 << 10, 512 << 10, 8 << 20};
+  return t;
+}
+
+/// Small integers, so that every order of summation gives the same bits.
+Array integers(const tir::Buffer& b, uint32_t seed) {
+  Shape shape;
+  for (const Expr& e : b->shape) shape.push_back(tir::int_value(e));
+  MutableArray out(b->dtype, shape);
+  uint32_t state = seed * 2654435761u + 1;
+  for (int64_t i = 0; i < element_count(shape); ++i) {
+    state = state * 1664525u + 1013904223u;
+    out.as<float>()[i] = static_cast<float>(static_cast<int>(state >> 28) - 8);
+  }
+  return std::move(out).freeze();
+}
+
+Array reshaped(Array a, const tir::Buffer& like) {
+  a.shape.clear();
+  for (const Expr& e : like->shape) a.shape.push_back(tir::int_value(e));
+  return a;
+}
+
+/// Interprets the function before and after scheduling, constants packed, and compares bit for bit.
+void expect_same(const tir::PrimFunc& f, std::vector<bool> constant_params) {
+  Scheduled s = schedule({f, avx2(), std::move(constant_params), 3});
+  SCOPED_TRACE(s.explain + tir::print(s.func));
+  std::vector<Array> inputs, scheduled_inputs;
+  for (int64_t i = 0; i < f.num_inputs; ++i)
+    inputs.push_back(integers(f.params[static_cast<size_t>(i)], static_cast<uint32_t>(i)));
+  scheduled_inputs = inputs;
+  for (const PackedParam& p : s.packed) {
+    Array flat = reshaped(inputs[p.param], p.pack.params[0]);
+    scheduled_inputs[p.param] = tir::interpret(p.pack, std::vector<Array>{flat})[0];
+  }
+  for (size_t i = 0; i < scheduled_inputs.size(); ++i) scheduled_inputs[i] = reshaped(scheduled_inputs[i], s.func.params[i]);
+  std::vector<Array> expected = tir::interpret(f, inputs), found = tir::interpret(s.func, scheduled_inputs);
+  ASSERT_EQ(expected.size(), found.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(reshaped(found[i], f.params[inputs.size() + i]) == expected[i]);
+}
+
+}  // namespace
+
+TEST(Schedule, ConvolutionsKeepTheirResult) {
+  expect_same(conv(8, 9, 17, 3, 1, 1, 1), {false, true, true, false});
+  expect_same(conv(8, 9, 17, 3, 1, 1, 1), {false, false, false, false});
+  expect_same(conv(3, 11, 7, 7, 2, 3, 1), {false, true, true, false});
+  expect_same(conv(20, 5, 17, 1, 1, 0, 1), {false, true, true, false});
+  expect_same(conv(20, 9, 17, 1, 2, 0, 1), {false, true, true, false});
+  expect_same(conv(12, 5, 20, 3, 1, 1, 4), {false, true, true, false});
+  expect_same(conv(12, 9, 12, 3, 2, 1, 12), {false, true, true, false});
+  expect_same(conv(130, 3, 9, 3, 1, 1, 1), {false, true, true, false});  // several blocks of the reduction
+}
+
+}  // namespace tenon::schedule
