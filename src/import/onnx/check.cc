@@ -17,20 +17,7 @@ namespace {
 // Rules name the opset they hold from; a later change of an operator is one more rule. The newest opset whose changes all
 // rules take into account:
 constexpr int64_t kNewestOpset = 24;
-constexpr int64_t kOldestOpset = 7;
-
-std::string_view kind_name(ValueInfo::Kind kind) {
-  switch (kind) {
-    case ValueInfo::Kind::None: return "no type";
-    case ValueInfo::Kind::Tensor: return "tensor";
-    case ValueInfo::Kind::SparseTensor: return "sparse tensor";
-    case ValueInfo::Kind::Sequence: return "sequence";
-    case ValueInfo::Kind::Map: return "map";
-    case ValueInfo::Kind::Optional: return "optional";
-    case ValueInfo::Kind::Opaque: return "opaque";
-  }
-  return "unknown";
-}
+constexpr int kOldestOpset = 7;
 
 /// Why no rule reads a node; empty if one does.
 std::string reason(const Model& model, const Node& node, int opset) {
@@ -64,7 +51,7 @@ void check_values(const Source& source, std::string_view what, std::span<const V
     const bool untyped_output = what == "output" && (v.kind == ValueInfo::Kind::None || v.type == ElemType::Undefined);
     if (v.kind == ValueInfo::Kind::None || untyped_output) continue;
     if (v.kind != ValueInfo::Kind::Tensor)
-      out.push_back(unsupported_type(source, v.name, what, std::string(kind_name(v.kind))));
+      out.push_back(unsupported_type(source, v.name, what, std::string(name(v.kind))));
     else if (!dtype_of(v.type))
       out.push_back(unsupported_type(source, v.name, what, "tensor of " + spelling(v.type)));
   }
@@ -107,6 +94,8 @@ Definitions definitions(const Source& source, const Graph& graph) {
 int default_opset(const Source& source, const Model& model) {
   auto is_default = [](const auto& entry) { return entry.first.empty(); };
   auto it = std::find_if(model.opset_imports.begin(), model.opset_imports.end(), is_default);
+  const bool needed = std::any_of(model.graph->nodes.begin(), model.graph->nodes.end(), [](const Node& n) { return n.domain.empty(); });
+  if (it == model.opset_imports.end() && !needed) return kOldestOpset;
   if (it == model.opset_imports.end())
     source.fail("onnx-opset", "the model does not say which opset it uses", "an opset_import of the default domain", "none",
                 "export it again with a current exporter");

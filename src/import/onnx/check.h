@@ -10,7 +10,8 @@
 
 namespace tenon::onnx {
 
-/// The version of the default domain. Throws CompileError `onnx-opset` when it is missing or outside what we know.
+/// The version of the default domain, which a model of other domains may leave out. Throws CompileError `onnx-opset` when
+/// it is missing or outside what we know.
 int default_opset(const Source& source, const Model& model);
 
 /// Each node of one graph (not of its subgraphs) that no rule can read.

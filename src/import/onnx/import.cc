@@ -208,7 +208,9 @@ graph::Module import_source(const Source& source, const ImportOptions& options) 
 }
 
 ModelInfo::Value describe(const ValueInfo& info) {
-  ModelInfo::Value out{.name = std::string(info.name), .dtype = spelling(info.type), .shape = {}};
+  const bool tensor = info.kind == ValueInfo::Kind::Tensor;
+  ModelInfo::Value out{
+      .name = std::string(info.name), .dtype = tensor ? spelling(info.type) : std::string(name(info.kind)), .shape = {}};
   if (info.shape)
     for (const ValueInfo::Dim& d : *info.shape)
       out.shape.push_back(d.value ? std::to_string(*d.value) : d.symbol.empty() ? "?" : std::string(d.symbol));

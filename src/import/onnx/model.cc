@@ -213,6 +213,19 @@ std::string_view name(AttrType type) {
   return index < kNames.size() ? kNames[index] : "unknown";
 }
 
+std::string_view name(ValueInfo::Kind kind) {
+  switch (kind) {
+    case ValueInfo::Kind::None: return "undefined";
+    case ValueInfo::Kind::Tensor: return "tensor";
+    case ValueInfo::Kind::SparseTensor: return "sparse tensor";
+    case ValueInfo::Kind::Sequence: return "sequence";
+    case ValueInfo::Kind::Map: return "map";
+    case ValueInfo::Kind::Optional: return "optional";
+    case ValueInfo::Kind::Opaque: return "opaque";
+  }
+  return "unknown";
+}
+
 const Attribute* Node::find(std::string_view attribute) const {
   for (const Attribute& a : attributes)
     if (a.name == attribute) return &a;

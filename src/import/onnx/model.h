@@ -63,6 +63,8 @@ struct ValueInfo {
   std::optional<std::vector<Dim>> shape;  // nothing: the rank is unknown
 };
 
+std::string_view name(ValueInfo::Kind kind);
+
 struct Graph;
 
 /// AttributeProto.AttributeType.

@@ -127,7 +127,7 @@ const Array& ImportedNode::known(size_t input) {
   if (const Array* value = constant(input)) return *value;
   Diagnostic d = error(
       ErrorKind::Unsupported, "onnx-not-constant",
-      fmt::format("the value of input {} (`{}`) decides a shape but is only known at run time", input, node_.inputs[input]));
+      fmt::format("the value of input {} (`{}`) is only known at run time", input, node_.inputs[input]));
   d.input = node_.inputs[input];
   d.expected = "a value that is known when compiling";
   d.found = to_string(type(input));
