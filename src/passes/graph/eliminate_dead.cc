@@ -23,22 +23,6 @@ using graph::Node;
 using graph::NodeKind;
 using graph::ValueId;
 
-Function without_dead_nodes(Module& out, const Function& function) {
-  std::vector<bool> live(function.value_count());
-  for (ValueId v : function.results) live[v.index] = true;
-  std::vector<bool> keep(function.nodes.size());
-  for (size_t i = function.nodes.size(); i-- > 0;) {
-    const Node& node = function.nodes[i];
-    for (uint32_t k = 0; k < node.types.size(); ++k) keep[i] = keep[i] || live[node.first_result + k];
-    if (!keep[i]) continue;
-    for (ValueId v : node.inputs) live[v.index] = true;
-  }
-  graph::Rewriter rewriter(out, function);
-  for (size_t i = 0; i < function.nodes.size(); ++i)
-    if (keep[i]) rewriter.keep(function.nodes[i]);
-  return rewriter.finish();
-}
-
 /// Names of the functions, loop functions and constants that are reached.
 struct Reached {
   std::set<std::string_view> functions, constants;
@@ -67,7 +51,7 @@ Reached reach(const Module& module) {
 }
 
 Module run(const Module& module, const PassOptions&) {
-  Module live = map_functions(module, [](Module& out, const Function& f) { return without_dead_nodes(out, f); });
+  Module live = map_functions(module, [](Module& out, const Function& f) { return remove_dead_nodes(out, f); });
   Reached reached = reach(live);
   auto unreached = [&](const auto& entry) { return !reached.functions.contains(entry.first); };
   if (live.functions.contains("main")) {

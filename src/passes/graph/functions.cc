@@ -19,4 +19,20 @@ graph::Module map_functions(const graph::Module& module,
 
 bool is_external(const graph::Function& function) { return function.attrs.contains("external"); }
 
+graph::Function remove_dead_nodes(graph::Module& out, const graph::Function& function) {
+  std::vector<bool> live(function.value_count());
+  for (graph::ValueId v : function.results) live[v.index] = true;
+  std::vector<bool> keep(function.nodes.size());
+  for (size_t i = function.nodes.size(); i-- > 0;) {
+    const graph::Node& node = function.nodes[i];
+    for (uint32_t k = 0; k < node.types.size(); ++k) keep[i] = keep[i] || live[node.first_result + k];
+    if (!keep[i]) continue;
+    for (graph::ValueId v : node.inputs) live[v.index] = true;
+  }
+  graph::Rewriter rewriter(out, function);
+  for (size_t i = 0; i < function.nodes.size(); ++i)
+    if (keep[i]) rewriter.keep(function.nodes[i]);
+  return rewriter.finish();
+}
+
 }  // namespace tenon::pass

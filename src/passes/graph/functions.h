@@ -15,4 +15,7 @@ graph::Module map_functions(const graph::Module& module,
 /// Whether a function belongs to another code generator.
 bool is_external(const graph::Function& function);
 
+/// `function` without the nodes that no result of it depends on.
+graph::Function remove_dead_nodes(graph::Module& out, const graph::Function& function);
+
 }  // namespace tenon::pass

@@ -10,8 +10,8 @@
 // of common dtypes go inside, all others stay in the caller and are passed, unless `link_params` keeps them inside too.
 // A group's only results are what is read outside of it.
 //
-// Needs inferred types; runs best after `eliminate-dead`. Drops operators and constants that nothing reads. Leaves
-// functions that are primitive or external, calls and constants as they are, which makes it idempotent.
+// Needs inferred types. Drops dead nodes first, since they would hold groups apart. Leaves functions that are primitive
+// or external and calls as they are, which makes it idempotent.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -105,7 +105,7 @@ class FunctionFuser {
     for (uint32_t i = 0; i < from_.nodes.size(); ++i) {
       const Node& node = from_.nodes[i];
       if (node.kind == NodeKind::Op) {
-        if (groups_[i] == i && is_read_outside(node)) emit_call(node);
+        if (groups_[i] == i) emit_call(node);
       } else if (node.kind != NodeKind::Constant || is_read_outside(node)) {
         rewriter_.keep(node);
       }
@@ -223,8 +223,10 @@ class FunctionFuser {
 
 Module run(const Module& module, const PassOptions& options) {
   FusedFunctions fused(module);
-  Module out = map_functions(
-      module, [&](Module& copy, const Function& function) { return FunctionFuser(copy, fused, function, options).run(); });
+  Module out = map_functions(module, [&](Module& copy, const Function& function) {
+    Function live = remove_dead_nodes(copy, function);
+    return FunctionFuser(copy, fused, live, options).run();
+  });
   out.functions.merge(fused.functions());
   return out;
 }

@@ -5,7 +5,8 @@
 namespace tenon::pass {
 
 std::span<const Pass* const> graph_passes() {
-  static constexpr const Pass* kPasses[] = {&eliminate_dead, &fold_constants, &fuse, &infer};
+  static constexpr const Pass* kPasses[] = {
+      &eliminate_common_subexpressions, &eliminate_dead, &fold_constants, &fuse, &infer, &simplify};
   return kPasses;
 }
 
