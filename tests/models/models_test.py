@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models against ONNX Runtime without its optimisations: at -O0 and -O3, from the model and from its artifact, on one and
+two threads. `models_test.py [NAME…]` runs some. Prints one line a model and `N passed, N failed`."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnxruntime
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+import generate_models  # noqa: E402
+from models import MODELS, inputs_of, path_of, shapes_of  # noqa: E402
+
+TENON = str(ROOT / "build/bin/tenon")
+LIMIT = 1e-4  # of the output's scale
+
+
+def tenon(*arguments):
+    result = subprocess.run([TENON, *map(str, arguments)], text=True, capture_output=True)
+    if result.returncode:
+        raise AssertionError(f"tenon {' '.join(map(str, arguments))}: exit {result.returncode}\n{result.stderr[-1500:]}")
+
+
+def reference(path):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def worst_error(found, expected):
+    """The largest error of any output, as a share of that output's scale."""
+    worst = 0.0
+    for name, want in expected.items():
+        got = found[name]
+        assert got.shape == want.shape and got.dtype == want.dtype, f"{name}: {got.dtype}{got.shape}, expected {want.dtype}{want.shape}"
+        scale = max(float(np.abs(want.astype(np.float64)).max()), 1e-30)
+        error = float(np.abs(got.astype(np.float64) - want.astype(np.float64)).max()) / scale
+        assert np.isfinite(error), f"{name}: not finite"
+        worst = max(worst, error)
+    return worst
+
+
+def run_model(name, folder):
+    path = path_of(name)
+    session = reference(path)
+    inputs = inputs_of(name, session)
+    expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs)))
+    np.savez(folder / "in.npz", **inputs)
+    shapes = [a for s in shapes_of(inputs) for a in ("--input-shapes", s)]
+    lines = []
+    for level in ("-O0", "-O3"):
+        outputs = {}
+        artifact = folder / "model.so"
+        tenon("compile", path, "-o", artifact, level, *shapes)
+        for how, arguments in {"model": [path, level], "artifact": [artifact], "2 threads": [artifact, "--threads", 2]}.items():
+            tenon("run", *arguments, "-i", folder / "in.npz", "-o", folder / "out.npz")
+            with np.load(folder / "out.npz") as found:
+                outputs[how] = dict(found)
+            error = worst_error(outputs[how], expected)
+            assert error <= LIMIT, f"{level} from {how}: error {error:.3g} of the output's scale, at most {LIMIT}"
+        lines.append(f"{level} {error:.1e}")
+        for key in expected:
+            for how in ("artifact", "2 threads"):
+                same = outputs["model"][key].tobytes() == outputs[how][key].tobytes()
+                assert same, f"{level}: {key} from {how} differs in its bits from the model's"
+    return ", ".join(lines)
+
+
+def main():
+    generate_models.main()
+    passed = failed = 0
+    for name in sys.argv[1:] or MODELS:
+        start = time.monotonic()
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                print(f"{name}: {run_model(name, pathlib.Path(folder))} ({time.monotonic() - start:.0f} s)", flush=True)
+            passed += 1
+        except AssertionError as error:
+            print(f"{name}: FAILED: {error}", flush=True)
+            failed += 1
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
