@@ -127,8 +127,7 @@ Values build_dropout(OnnxNode& node, Builder& builder) {
   node.ignore("seed");
   node.ignore("ratio");
   if (node.has(2)) {
-    const Array* training = node.constant(2);
-    bool may_drop = !training || training->read<uint8_t>(0) != 0;
+    bool may_drop = !node.constant(2) || node.constant_ints(2) != std::vector<int64_t>{0};
     if (may_drop && node.has(1) && node.constant_floats(1) == std::vector<double>{0}) may_drop = false;
     if (may_drop) node.unsupported("dropout in training mode");
   }

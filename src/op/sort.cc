@@ -5,6 +5,7 @@
 #include "op/all_ops.h"
 #include "op/loop_nest.h"
 #include "op/onnx_axes.h"
+#include "op/onnx_build.h"
 #include "op/ops.h"
 #include "op/shape_rules.h"
 
@@ -131,13 +132,30 @@ std::vector<ValueId> import_top_k(OnnxNode& node, Builder& builder) {
   return builder.call(top_k, {node.in(0)}, {{"axis", axis}, {"k", k[0]}, {"largest", largest}});
 }
 
+/// An axis that only the run knows chooses among the sums along each axis.
 std::vector<ValueId> import_cumsum(OnnxNode& node, Builder& builder) {
-  std::vector<int64_t> axis = node.constant_ints(1);
-  if (axis.size() != 1) node.malformed("`axis` is not one number");
-  return {builder.call1(cumsum, {node.in(0)},
-                        {{"axis", normalized_axis(node, axis[0], node.type(0).rank())},
-                         {"exclusive", node.attr("exclusive", 0) != 0},
-                         {"reverse", node.attr("reverse", 0) != 0}})};
+  const int64_t rank = node.type(0).rank();
+  const bool exclusive = node.attr("exclusive", 0) != 0, reverse = node.attr("reverse", 0) != 0;
+  auto along = [&](int64_t axis) {
+    return builder.call1(cumsum, {node.in(0)}, {{"axis", axis}, {"exclusive", exclusive}, {"reverse", reverse}});
+  };
+  if (node.constant(1)) {
+    std::vector<int64_t> axis = node.constant_ints(1);
+    if (axis.size() != 1) node.malformed("`axis` is not one number");
+    return {along(normalized_axis(node, axis[0], rank))};
+  }
+  if (rank == 0) node.malformed("a scalar has no axis to sum along");
+  ValueId result = along(0);
+  if (rank > 1) {
+    ValueId given = builder.call1(reshape, {node.in(1)}, {{"shape", Shape{}}});
+    for (int64_t axis = 1; axis < rank; ++axis) {
+      auto is = [&](int64_t a) {
+        return builder.call1(equal, {given, scalar(builder, node.type(1).dtype, static_cast<double>(a))});
+      };
+      result = builder.call1(where, {builder.call1(logical_or, {is(axis), is(axis - rank)}), along(axis), result});
+    }
+  }
+  return {result};
 }
 
 }  // namespace

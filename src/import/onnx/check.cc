@@ -14,10 +14,11 @@
 namespace tenon::onnx {
 namespace {
 
-// Rules name the opset they hold from; a later change of an operator is one more rule. The newest opset whose changes all
-// rules take into account:
+// The newest opset whose changes the rules take into account. A rule names the opset it holds from, so an operator whose
+// meaning was another one before is refused by itself.
 constexpr int64_t kNewestOpset = 24;
-constexpr int kOldestOpset = 7;
+// Files of an older IR version mean opset 1.
+constexpr int64_t kFirstIrWithOpsets = 3;
 
 /// Why no rule reads a node; empty if one does.
 std::string reason(const Model& model, const Node& node, int opset) {
@@ -92,19 +93,24 @@ Definitions definitions(const Source& source, const Graph& graph) {
 }  // namespace
 
 int default_opset(const Source& source, const Model& model) {
-  auto is_default = [](const auto& entry) { return entry.first.empty(); };
-  auto it = std::find_if(model.opset_imports.begin(), model.opset_imports.end(), is_default);
-  const bool needed = std::any_of(model.graph->nodes.begin(), model.graph->nodes.end(), [](const Node& n) { return n.domain.empty(); });
-  if (it == model.opset_imports.end() && !needed) return kOldestOpset;
-  if (it == model.opset_imports.end())
+  std::optional<int64_t> version;
+  for (const auto& [domain, given] : model.opset_imports) {
+    if (!domain.empty()) continue;
+    if (version && *version != given)
+      source.fail("onnx-opset", fmt::format("the model imports opset {} and opset {}", *version, given),
+                  "one version of a domain", "two");
+    version = given;
+  }
+  const auto& nodes = model.graph->nodes;
+  const bool needed = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.domain.empty(); });
+  if (!version && (!needed || model.ir_version < kFirstIrWithOpsets)) return 1;
+  if (!version)
     source.fail("onnx-opset", "the model does not say which opset it uses", "an opset_import of the default domain", "none",
                 "export it again with a current exporter");
-  if (std::find_if(it + 1, model.opset_imports.end(), is_default) != model.opset_imports.end())
-    source.fail("onnx-opset", "the model imports the default domain twice", "one opset_import of it", "two");
-  if (it->second >= kOldestOpset && it->second <= kNewestOpset) return static_cast<int>(it->second);
-  Diagnostic d = source.error("onnx-opset", fmt::format("opset {} is not supported", it->second),
-                              fmt::format("opset {} to {}", kOldestOpset, kNewestOpset), std::to_string(it->second),
-                              "convert the model with onnx.version_converter or export it at another opset");
+  if (*version >= 1 && *version <= kNewestOpset) return static_cast<int>(*version);
+  Diagnostic d =
+      source.error("onnx-opset", fmt::format("opset {} is not supported", *version), fmt::format("opset 1 to {}", kNewestOpset),
+                   std::to_string(*version), "convert the model with onnx.version_converter or export it at another opset");
   d.kind = ErrorKind::Unsupported;
   throw CompileError(d);
 }

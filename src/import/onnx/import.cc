@@ -11,6 +11,7 @@
 #include "import/onnx/node.h"
 #include "import/onnx/params.h"
 #include "op/all_ops.h"
+#include "op/ops.h"
 
 namespace tenon::onnx {
 namespace {
@@ -126,24 +127,39 @@ class Importer {
         source_.fail("onnx-node", fmt::format("attribute `{}` of node `{}` is given twice", a.name, node.label()), "one", "two");
   }
 
-  /// Only the branch that is taken is built. False if it could not be.
+  /// Only the branch that is taken is built; with a condition of the run both are, and `where` picks the results. False if
+  /// that could not be done.
   bool import_if(const Node& node, ImportedNode& view, Scope& scope, std::vector<ValueId>& results) {
-    const Array* condition = view.constant(0);
-    view.in(0);
-    if (!condition) view.unsupported("the condition is only known at run time; control flow is not supported");
-    if (condition->dtype != DType::Bool || condition->elements() != 1)
-      view.malformed("the condition is not one boolean", "bool[]", to_string(view.type(0)));
-    const bool taken = condition->read<uint8_t>(0) != 0;
+    ValueId condition = view.in(0);
+    if (const TensorType& type = view.type(0); type.dtype != DType::Bool || !type.is_static() || type.elements() != 1)
+      view.malformed("the condition is not one boolean", "bool[]", to_string(type));
     view.ignore("then_branch");
     view.ignore("else_branch");
-    const Attribute* branch = node.find(taken ? "then_branch" : "else_branch");
-    if (!branch || branch->type != AttrType::Graph)
-      view.malformed("a branch is missing", "then_branch and else_branch", "one of them");
+    if (const Array* known = view.constant(0))
+      return import_branch(node, view, known->read<uint8_t>(0) ? "then_branch" : "else_branch", scope, results);
+    std::vector<ValueId> otherwise;
+    if (!import_branch(node, view, "then_branch", scope, results) || !import_branch(node, view, "else_branch", scope, otherwise))
+      return false;
+    builder_.at(std::string(node.label()));
+    condition = builder_.call1(op::reshape, {condition}, {{"shape", Shape{}}});
+    for (size_t i = 0; i < results.size(); ++i) {
+      const TensorType &a = builder_.type(results[i]), &b = builder_.type(otherwise[i]);
+      if (!(a == b))
+        view.unsupported(
+            fmt::format("the condition is only known at run time and decides between {} and {}", to_string(a), to_string(b)));
+      results[i] = builder_.call1(op::where, {condition, results[i], otherwise[i]});
+    }
+    return true;
+  }
+
+  bool import_branch(const Node& node, ImportedNode& view, std::string_view name, Scope& scope, std::vector<ValueId>& results) {
+    const Attribute* branch = node.find(name);
+    if (!branch || branch->type != AttrType::Graph) view.malformed(fmt::format("`{}` is missing", name), "a graph", "none");
     const Graph& graph = branch->graphs[0];
     auto unsupported = find_unsupported(source_, model_, graph, opset_);
     if (!unsupported.empty()) throw CompileError(std::move(unsupported));
     if (graph.outputs.size() != node.outputs.size())
-      view.malformed(fmt::format("a branch has {} outputs", graph.outputs.size()), std::to_string(node.outputs.size()),
+      view.malformed(fmt::format("`{}` has {} outputs", name, graph.outputs.size()), std::to_string(node.outputs.size()),
                      std::to_string(graph.outputs.size()));
     Scope inner{.outer = &scope};
     import_nodes(graph, inner);

@@ -125,9 +125,8 @@ const Array* ImportedNode::constant(size_t input) {
 const Array& ImportedNode::known(size_t input) {
   in(input);
   if (const Array* value = constant(input)) return *value;
-  Diagnostic d = error(
-      ErrorKind::Unsupported, "onnx-not-constant",
-      fmt::format("the value of input {} (`{}`) is only known at run time", input, node_.inputs[input]));
+  Diagnostic d = error(ErrorKind::Unsupported, "onnx-not-constant",
+                       fmt::format("the value of input {} (`{}`) is only known at run time", input, node_.inputs[input]));
   d.input = node_.inputs[input];
   d.expected = "a value that is known when compiling";
   d.found = to_string(type(input));
