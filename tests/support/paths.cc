@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one file that knows where the checkout and the build lie, so that the others compile alike everywhere.
+#include "support/paths.h"
+
+namespace tenon {
+
+std::string tests_dir() { return TENON_TESTS_DIR; }
+std::string test_kernels() { return TENON_TEST_KERNELS; }
+
+}  // namespace tenon

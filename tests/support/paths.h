@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the tests find their files.
+#pragma once
+
+#include <string>
+
+namespace tenon {
+
+/// The folder tests/ of the checkout.
+std::string tests_dir();
+/// The shared library of hand-written kernels.
+std::string test_kernels();
+
+}  // namespace tenon
