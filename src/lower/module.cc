@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowers every primitive function of a module, and makes their calls calls of loop functions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "base/parallel.h"
+#include "lower/lower.h"
+
+namespace tenon::lower {
+namespace {
+
+using graph::Function;
+using graph::Module;
+using graph::Node;
+using graph::NodeKind;
+
+/// Primitive functions that are equal up to naming, and their one kernel.
+struct Group {
+  std::string text;  // canonical
+  std::vector<const Function*> functions;
+  std::shared_ptr<const Lowered> lowered;
+  std::string name;
+};
+
+bool lowerable(const Function& function) { return function.primitive() && !function.attrs.contains("external"); }
+
+/// Sorted by canonical text.
+std::vector<Group> find_groups(const Module& module) {
+  std::map<std::string, std::vector<const Function*>> by_text;
+  for (const auto& [name, function] : module.functions)
+    if (lowerable(function)) by_text[canonical_text(module, function)].push_back(&function);
+  std::vector<Group> groups;
+  for (auto& [text, functions] : by_text) groups.push_back({text, std::move(functions), nullptr, {}});
+  return groups;
+}
+
+void lower_groups(const Module& module, std::vector<Group>& groups, KernelCache* cache, int workers) {
+  std::vector<std::vector<Diagnostic>> errors(groups.size());
+  parallel_for(groups.size(), workers, [&](size_t i) {
+    Group& group = groups[i];
+    const Function& function = *group.functions[0];
+    auto make = [&] { return lower_primitive(module, function); };
+    try {
+      group.lowered = cache ? cache->get(group.text, make) : std::make_shared<const Lowered>(make());
+      if (!group.lowered->func) lower_to_prim_func(module, function);
+    } catch (const CompileError& error) {
+      errors[i] = error.diagnostics();
+    }
+  });
+  std::vector<Diagnostic> all;
+  for (const auto& list : errors) all.insert(all.end(), list.begin(), list.end());
+  if (!all.empty()) throw CompileError(std::move(all));
+}
+
+/// Gives each kernel a name that is unused in the module; equal candidates get `_1`, `_2`, … by canonical text.
+void assign_names(const Module& module, std::vector<Group>& groups) {
+  tir::NameSupply names;
+  for (const auto& [name, function] : module.functions)
+    if (!lowerable(function)) names.reserve(name);
+  for (const auto& [name, function] : module.prim_funcs) names.reserve(name);
+  std::sort(groups.begin(), groups.end(),
+            [](const Group& a, const Group& b) { return std::tie(a.lowered->name, a.text) < std::tie(b.lowered->name, b.text); });
+  for (Group& group : groups) group.name = names.fresh(group.lowered->name);
+}
+
+/// Whether the function only gives its one operand another shape, so that no byte has to move.
+bool is_view(const Function& function) {
+  auto moves_nothing = [](const Node& node) { return node.kind == NodeKind::Op && node.op->view; };
+  return function.params.size() == 1 && function.results.size() == 1 && !function.nodes.empty() &&
+         std::all_of(function.nodes.begin(), function.nodes.end(), moves_nothing);
+}
+
+void rewrite_calls(Function& function, const std::map<std::string_view, const Group*>& lowered) {
+  for (Node& node : function.nodes) {
+    if (node.kind != NodeKind::Call) continue;
+    auto it = lowered.find(node.callee);
+    if (it == lowered.end()) continue;
+    node.kind = NodeKind::CallLowered;
+    if (is_view(*it->second->functions[0])) node.attrs["view"] = true;
+    node.callee = it->second->name;
+  }
+}
+
+std::set<std::string> constants_read(const Module& module) {
+  std::set<std::string> names;
+  for (const auto& [name, function] : module.functions)
+    for (const Node& node : function.nodes)
+      if (node.kind == NodeKind::Constant) names.insert(node.callee);
+  return names;
+}
+
+}  // namespace
+
+Module lower_module(const Module& module, KernelCache* cache, int workers) {
+  std::vector<Group> groups = find_groups(module);
+  lower_groups(module, groups, cache, workers);
+  assign_names(module, groups);
+
+  Module out = module;
+  std::map<std::string_view, const Group*> lowered;
+  for (const Group& group : groups) {
+    tir::PrimFunc func = *group.lowered->func;
+    func.name = group.name;
+    out.prim_funcs.emplace(group.name, std::move(func));
+    for (const Function* function : group.functions) lowered.emplace(function->name, &group);
+  }
+  for (const auto& [name, group] : lowered) out.functions.erase(out.functions.find(name));
+  for (auto& [name, function] : out.functions) rewrite_calls(function, lowered);
+
+  // The bytes of constants that only kernels read are inside those now.
+  std::set<std::string> before = constants_read(module), after = constants_read(out);
+  for (const std::string& name : before)
+    if (!after.contains(name)) out.constants.erase(name);
+  return out;
+}
+
+}  // namespace tenon::lower
