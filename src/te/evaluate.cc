@@ -9,7 +9,7 @@
 namespace tenon::te {
 namespace {
 
-constexpr int kLanes = 128;
+constexpr int64_t kMostLanes = 128;
 
 Shape concrete_shape(const std::vector<Expr>& shape, const tir::VarMap& symbols) {
   Shape out;
@@ -119,13 +119,14 @@ class Evaluator {
 
     Code once = compile.take(Level::Once), per_point = compile.take(Level::PerPoint);
     Code per_reduction = compile.take(Level::PerReduction);
-    LaneRegisters registers(compile.register_count(), kLanes);
-    run_lanes(once, registers, tensors_, kLanes);
-    std::vector<MutableArray> outputs = make_outputs(stage);
     Shape extents = concrete_extents(stage.axes, symbols_), reduce_extents = concrete_extents(stage.reduce_axes, symbols_);
     int64_t points = element_count(extents), reduce_points = element_count(reduce_extents);
-    for (int64_t first = 0; first < points; first += kLanes) {
-      int count = static_cast<int>(std::min<int64_t>(kLanes, points - first));
+    int lanes = static_cast<int>(std::clamp(points, int64_t{1}, kMostLanes));
+    LaneRegisters registers(compile.register_count(), lanes);
+    run_lanes(once, registers, tensors_, lanes);
+    std::vector<MutableArray> outputs = make_outputs(stage);
+    for (int64_t first = 0; first < points; first += lanes) {
+      int count = static_cast<int>(std::min<int64_t>(lanes, points - first));
       fill_coordinates(registers, axes, extents, first, count);
       run_lanes(per_point, registers, tensors_, count);
       if (stage.kind == StageKind::Reduce) {
