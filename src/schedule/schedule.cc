@@ -2,6 +2,8 @@
 // Chooses a nest for each root of a function and puts them together.
 #include "schedule/schedule.h"
 
+#include <limits>
+
 #include "schedule/nests.h"
 
 namespace tenon::schedule {
@@ -16,37 +18,106 @@ using NestFn = Stmt (*)(const NestRequest&);
 constexpr NestFn kNests[] = {elementwise_nest, contraction_nest, row_reduction_nest, spatial_reduction_nest,
                              scalar_reduction_nest};
 
-std::optional<Scheduled> by_nests(const Request& request) {
-  std::optional<StageGraph> graph = read_stages(request.func);
-  if (!graph) return std::nullopt;
-  Decomposition parts = decompose(*graph);
-  NameSupply names(request.func);
-  Layout layout;
-  Ranges ranges = graph->ranges;
-  for (const Buffer& p : request.func.params) layout.add(p, Scope::Global);
-  std::vector<Stmt> stmts;
-  for (const auto& [buffer, data] : graph->constants) {
-    Array flat = data;
-    flat.shape = {data.elements()};
-    stmts.push_back(allocate_const(layout.add(buffer, Scope::Global), std::move(flat)));
+/// Emits every root of a function; `shared` leading axes are looped over around all of them.
+class Assembly {
+ public:
+  Assembly(const Request& request, StageGraph graph, size_t shared)
+      : request_(request), graph_(std::move(graph)), names_(request.func), shared_(shared) {
+    outer_ = unify_axes(graph_, shared, names_);
+    parts_ = decompose(graph_);
+    ranges_ = graph_.ranges;
   }
-  Emission emission{*graph, parts, layout, names, ranges};
-  Scheduled out;
-  for (const Root& root : parts.roots) {
-    for (const Buffer& b : root.output().outputs)
-      if (!graph->is_param(b)) stmts.push_back(allocate(layout.add(b, Scope::Global)));
-    if (root.output().points() == 0) continue;
-    NestRequest nest{emission, root, 0, request.target, true, request.constant_params, out.packed, out.explain};
+
+  Scheduled build() {
+    Scheduled out;
+    std::vector<Stmt> stmts;
+    for (const Buffer& p : request_.func.params) layout_.add(p, Scope::Global);
+    for (const auto& [buffer, data] : graph_.constants) {
+      Array flat = data;
+      flat.shape = {data.elements()};
+      stmts.push_back(allocate_const(layout_.add(buffer, Scope::Global), std::move(flat)));
+    }
+    std::vector<Stmt> roots;
+    for (const Root& root : parts_.roots) emit(root, out, shared_ ? roots : stmts);
+    if (shared_) stmts.push_back(around(std::move(roots)));
+    out.func = request_.func;
+    for (Buffer& p : out.func.params) p = layout_.flat(p);
+    out.func.body = scoped(std::move(stmts));
+    return out;
+  }
+
+  bool has_contraction() const { return has_contraction_; }
+  const Decomposition& parts() const { return parts_; }
+
+ private:
+  void emit(const Root& root, Scheduled& out, std::vector<Stmt>& stmts) {
+    for (const Buffer& b : root.output().outputs) {
+      if (graph_.is_param(b)) continue;
+      stmts.push_back(allocate(shared_ ? layout_.add(b, Scope::Local, shared_) : layout_.add(b, Scope::Global)));
+    }
+    if (root.output().points() == 0) return;
+    Emission emission{graph_, parts_, layout_, names_, ranges_};
+    NestRequest nest{emission, root, shared_, request_.target, shared_ == 0, request_.constant_params, out.packed, out.explain};
     Stmt emitted;
-    for (NestFn f : kNests)
-      if ((emitted = f(nest))) break;
+    for (NestFn f : kNests) {
+      if (!(emitted = f(nest))) continue;
+      has_contraction_ |= f == contraction_nest;
+      break;
+    }
     check(bool{emitted}, "the scalar reduction takes any reduction and the element-wise nest anything else");
     stmts.push_back(emitted);
   }
-  out.func = request.func;
-  for (Buffer& p : out.func.params) p = layout.flat(p);
-  out.func.body = in_scope(std::move(stmts));
-  return out;
+
+  Stmt around(std::vector<Stmt> roots) {
+    std::vector<Loop> loops;
+    for (const Iter& i : outer_)
+      if (i.extent > 1) loops.push_back(loop_over(i));
+    int64_t work = 0;
+    for (const Root& r : parts_.roots) work += r.output().points() * (r.reduction ? r.reduction->reduce_points() : 1);
+    parallelise(loops, work);
+    VarMap units;
+    for (const Iter& i : outer_)
+      if (i.extent == 1) units[i.name] = Expr(0);
+    return in_loops(loops, substitute(in_scope(std::move(roots)), units));
+  }
+
+  const Request& request_;
+  StageGraph graph_;
+  NameSupply names_;
+  size_t shared_;
+  std::vector<Iter> outer_;
+  Decomposition parts_;
+  Layout layout_;
+  Ranges ranges_;
+  bool has_contraction_ = false;
+};
+
+/// How many shared axes to loop over around all stages, so that what passes between them stays in cache; 0 for none.
+size_t worthwhile_shared_axes(const StageGraph& graph, const Decomposition& parts, const Machine& machine) {
+  if (parts.roots.size() < 2) return 0;
+  size_t shared = shared_axes(graph);
+  for (; shared > 0; --shared) {
+    int64_t outer = 1, row_bytes = 0, narrowest = std::numeric_limits<int64_t>::max();
+    for (size_t k = 0; k < shared; ++k) outer *= graph.stages[0].spatial[k].extent;
+    for (const Root& r : parts.roots) {
+      int64_t row = outer ? r.output().points() / outer : 0;
+      for (const Buffer& b : r.output().outputs) row_bytes += row * byte_size(b->dtype);
+      if (!r.reduction) narrowest = std::min(narrowest, row);
+    }
+    if (outer < 2 || row_bytes > machine.l2_bytes / 2) return 0;
+    if (narrowest >= machine.vector_bytes / 4) return shared;
+  }
+  return 0;
+}
+
+std::optional<Scheduled> by_nests(const Request& request) {
+  std::optional<StageGraph> graph = read_stages(request.func);
+  if (!graph) return std::nullopt;
+  Assembly apart(request, *graph, 0);
+  Scheduled out = apart.build();
+  if (apart.has_contraction()) return out;
+  size_t shared = worthwhile_shared_axes(*graph, apart.parts(), request.target.machine);
+  return shared ? Assembly(request, *graph, shared).build() : out;
 }
 
 }  // namespace

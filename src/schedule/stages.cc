@@ -305,4 +305,46 @@ Decomposition decompose(const StageGraph& graph) {
   return out;
 }
 
+size_t shared_axes(const StageGraph& graph) {
+  if (graph.stages.empty()) return 0;
+  size_t shared = graph.stages[0].spatial.size();
+  for (const Stage& s : graph.stages) {
+    size_t same = 0;
+    while (same < std::min(shared, s.spatial.size()) && s.spatial[same].extent == graph.stages[0].spatial[same].extent) ++same;
+    shared = same;
+    auto limit = [&](const Expr& e) {
+      visit_exprs(e, [&](const Expr& x) {
+        const Load* l = as<Load>(x);
+        if (!l || !graph.producer(l->buffer)) return;
+        size_t k = 0;
+        while (k < std::min(shared, l->indices.size()) &&
+               structural_equal(simplify(l->indices[k], graph.ranges), simplify(s.spatial[k].var(), graph.ranges)))
+          ++k;
+        shared = k;
+      });
+    };
+    for (const Expr& v : s.values) limit(v);
+    for (const Expr& v : s.init) limit(v);
+  }
+  return shared;
+}
+
+std::vector<Iter> unify_axes(StageGraph& graph, size_t count, NameSupply& names) {
+  std::vector<Iter> shared;
+  for (size_t k = 0; k < count; ++k) {
+    shared.push_back({names.fresh("outer"), graph.stages[0].spatial[k].extent});
+    graph.ranges[shared[k].name] = {0, shared[k].extent - 1};
+  }
+  for (Stage& s : graph.stages) {
+    VarMap rename;
+    for (size_t k = 0; k < count; ++k) {
+      rename[s.spatial[k].name] = shared[k].var();
+      s.spatial[k] = shared[k];
+    }
+    for (auto* list : {&s.values, &s.init})
+      for (Expr& v : *list) v = substitute(v, rename);
+  }
+  return shared;
+}
+
 }  // namespace tenon::schedule

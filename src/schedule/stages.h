@@ -69,4 +69,10 @@ struct Decomposition {
 };
 Decomposition decompose(const StageGraph& graph);
 
+/// The number of leading axes that every stage shares: all have them with the same extents, and every stage reads another
+/// at its own position along them, so that loops over them can stand around all stages.
+size_t shared_axes(const StageGraph& graph);
+/// Gives the first `count` axes of every stage the same variables.
+std::vector<Iter> unify_axes(StageGraph& graph, size_t count, tir::NameSupply& names);
+
 }  // namespace tenon::schedule

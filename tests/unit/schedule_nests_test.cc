@@ -82,6 +82,7 @@ void expect_same(const tir::PrimFunc& f, std::vector<bool> constant_params) {
     scheduled_inputs[p.param] = tir::interpret(p.pack, std::vector<Array>{flat})[0];
   }
   for (size_t i = 0; i < scheduled_inputs.size(); ++i) scheduled_inputs[i] = reshaped(scheduled_inputs[i], s.func.params[i]);
+  tir::verify(s.func);
   std::vector<Array> expected = tir::interpret(f, inputs), found = tir::interpret(s.func, scheduled_inputs);
   ASSERT_EQ(expected.size(), found.size());
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(reshaped(found[i], f.params[inputs.size() + i]) == expected[i]);
@@ -98,6 +99,98 @@ TEST(Schedule, ConvolutionsKeepTheirResult) {
   expect_same(conv(12, 5, 20, 3, 1, 1, 4), {false, true, true, false});
   expect_same(conv(12, 9, 12, 3, 2, 1, 12), {false, true, true, false});
   expect_same(conv(130, 3, 9, 3, 1, 1, 1), {false, true, true, false});  // several blocks of the reduction
+}
+
+TEST(Schedule, RowsShareLoopsAroundTheirStages) {
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{6, 37}, {2, 3, 64}, {3, 5, 4, 19}}) {
+    te::Graph g;
+    std::vector<Expr> dims(shape.begin(), shape.end()), rows(shape.begin(), shape.end() - 1);
+    Expr last = dims.back();
+    Tensor x = g.placeholder("x", DType::F32, dims);
+    auto at = [](std::vector<Expr> i, const Expr& r) {
+      i.push_back(r);
+      return i;
+    };
+    auto lowest = [](const std::vector<Expr>&) { return std::vector<Expr>{tir::lowest(DType::F32)}; };
+    auto larger = [&](const std::vector<Expr>& i, const std::vector<Expr>& r, const std::vector<Expr>& so_far) {
+      return std::vector<Expr>{tir::max(so_far[0], x(at(i, r[0])))};
+    };
+    Tensor top = g.reduce("top", rows, {last}, {{DType::F32}, lowest, larger})[0];
+    auto row = [](const std::vector<Expr>& i) { return std::vector<Expr>(i.begin(), i.end() - 1); };
+    Tensor below = g.compute("below", dims, [&](const std::vector<Expr>& i) { return (x(i) - top(row(i))) * x(i) + x(i) * x(i); });
+    Tensor sum = g.sum("sum", DType::F32, rows, {last}, [&](const auto& i, const auto& r) { return below(at(i, r[0])); });
+    Tensor y = g.compute("y", dims, [&](const std::vector<Expr>& i) { return below(i) + sum(row(i)); });
+    std::vector<Tensor> in = {x}, out = {y};
+    expect_same(te::create_prim_func(g, in, out, "rows"), {false, false});
+  }
+}
+
+TEST(Schedule, WindowsAndColumnsAndArgumentsKeepTheirResult) {
+  for (int64_t stride : {1, 2}) {
+    te::Graph g;
+    Tensor x = g.placeholder("x", DType::F32, {2, 3, 9, 13});
+    int64_t h = (9 - 3) / stride + 1, w = (13 - 3) / stride + 1;
+    auto lowest = [](const std::vector<Expr>&) { return std::vector<Expr>{tir::lowest(DType::F32)}; };
+    auto larger = [&](const std::vector<Expr>& i, const std::vector<Expr>& r, const std::vector<Expr>& so_far) {
+      return std::vector<Expr>{tir::max(so_far[0], x({i[0], i[1], i[2] * Expr(stride) + r[0], i[3] * Expr(stride) + r[1]}))};
+    };
+    std::vector<Tensor> in = {x}, out = g.reduce("pool", {2, 3, h, w}, {3, 3}, {{DType::F32}, lowest, larger});
+    expect_same(te::create_prim_func(g, in, out, "pool"), {false, false});
+  }
+  te::Graph columns;
+  Tensor x = columns.placeholder("x", DType::F32, {11, 7, 10});
+  Tensor sum = columns.sum("sum", DType::F32, {10}, {11, 7}, [&](const auto& i, const auto& r) { return x({r[0], r[1], i[0]}); });
+  std::vector<Tensor> in = {x}, out = {sum};
+  expect_same(te::create_prim_func(columns, in, out, "columns"), {false, false});
+
+  te::Graph arguments;
+  Tensor v = arguments.placeholder("v", DType::F32, {5, 33});
+  auto none = [](const std::vector<Expr>&) { return std::vector<Expr>{tir::lowest(DType::F32), Expr(-1)}; };
+  auto next = [&](const std::vector<Expr>& i, const std::vector<Expr>& r, const std::vector<Expr>& so_far) {
+    Expr value = v({i[0], r[0]});
+    Expr better = tir::lt(so_far[0], value);
+    return std::vector<Expr>{tir::select(better, value, so_far[0]), tir::select(better, r[0], so_far[1])};
+  };
+  std::vector<Tensor> from = {v}, both = arguments.reduce("arg", {5}, {33}, {{DType::F32, DType::I64}, none, next});
+  expect_same(te::create_prim_func(arguments, from, both, "arguments"), {false, false, false});
+}
+
+TEST(Schedule, MatrixProductsPackEitherSide) {
+  struct Case {
+    int64_t b, m, n, k;
+    bool transposed;
+  };
+  for (Case c : {Case{1, 13, 40, 70, false}, Case{3, 7, 9, 33, true}, Case{1, 1, 50, 64, false}, Case{2, 30, 1, 16, false},
+                 Case{1, 25, 33, 700, false}}) {
+    te::Graph g;
+    Tensor x = g.placeholder("x", DType::F32, {c.b, c.m, c.k});
+    std::vector<Expr> shape = c.transposed ? std::vector<Expr>{c.n, c.k} : std::vector<Expr>{c.k, c.n};
+    Tensor w = g.placeholder("w", DType::F32, shape);
+    Tensor y = g.sum("y", DType::F32, {c.b, c.m, c.n}, {c.k}, [&](const auto& i, const auto& r) {
+      return x({i[0], i[1], r[0]}) * (c.transposed ? w({i[2], r[0]}) : w({r[0], i[2]}));
+    });
+    std::vector<Tensor> in = {x, w}, out = {y};
+    tir::PrimFunc f = te::create_prim_func(g, in, out, "product");
+    expect_same(f, {false, true, false});
+    expect_same(f, {true, false, false});
+    expect_same(f, {false, false, false});
+  }
+}
+
+TEST(Schedule, ReshapesAndTransposesAddressFlatMemory) {
+  te::Graph g;
+  Tensor x = g.placeholder("x", DType::F32, {6, 20});
+  Tensor split = g.compute("split", {6, 4, 5}, [&](const std::vector<Expr>& i) {
+    Expr at = (i[0] * Expr(4) + i[1]) * Expr(5) + i[2];
+    return x({tir::floordiv(at, 20), tir::floormod(at, 20)});
+  });
+  Tensor turned = g.compute("turned", {4, 6, 5}, [&](const std::vector<Expr>& i) { return split({i[1], i[0], i[2]}); });
+  Tensor y = g.compute("y", {24, 5}, [&](const std::vector<Expr>& i) {
+    return turned({tir::floordiv(i[0], 6), tir::floormod(i[0], 6), i[1]}) + tir::float_imm(DType::F32, 1);
+  });
+  std::vector<Tensor> in = {x}, out = {y};
+  tir::PrimFunc f = te::create_prim_func(g, in, out, "moves");
+  expect_same(f, {false, false});
 }
 
 }  // namespace tenon::schedule

@@ -251,6 +251,10 @@ std::optional<Range> range_of(const Expr& e, const Ranges& ranges) {
 }
 
 Expr simplify(const Expr& e, const Ranges& ranges) {
+  if (const Var* v = as<Var>(e)) {
+    auto it = ranges.find(v->name);
+    return e->dtype == DType::I64 && it != ranges.end() && it->second.low == it->second.high ? Expr(it->second.low) : e;
+  }
   Expr mapped = map_children(e, [&](const Expr& child) { return simplify(child, ranges); });
   return as<Binary>(mapped) ? simplify_binary(mapped, ranges) : mapped;
 }
