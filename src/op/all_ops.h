@@ -40,5 +40,6 @@ Family norm_family();            // norm.cc: batch, layer and instance norm, sof
 Family resize_family();          // resize.cc
 Family recurrent_family();       // recurrent.cc: LSTM, GRU, RNN (decomposed over time)
 Family quantize_family();        // quantize.cc: quantize, dequantize, integer products
+Family grid_sample_family();     // grid_sample.cc
 
 }  // namespace tenon::op

@@ -44,4 +44,7 @@ extern const OpDef gather, gather_elements, gather_nd, one_hot, scatter_elements
 // resize.cc
 extern const OpDef resize;
 
+// grid_sample.cc
+extern const OpDef grid_sample;
+
 }  // namespace tenon::op
