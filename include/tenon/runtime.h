@@ -63,6 +63,10 @@ tenon_status tenon_set_input(tenon_session* session, size_t index, const void* d
 tenon_status tenon_bind_input(tenon_session* session, size_t index, const void* data, size_t bytes);
 tenon_status tenon_bind_output(tenon_session* session, size_t index, void* data, size_t bytes);
 
+/* Fills every input that was neither set nor bound with numbers that depend only on the seed, as `--fill random:SEED` does:
+   floats in [-1, 1), integers from 0 to 9, booleans. */
+tenon_status tenon_fill_random(tenon_session* session, uint64_t seed);
+
 /* Runs once. Allocates nothing. */
 tenon_status tenon_run(tenon_session* session);
 /* The bytes of an output of the last run, valid until the next one. */

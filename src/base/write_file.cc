@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "base/diagnostic.h"
 
@@ -56,5 +57,11 @@ void write_file(const std::string& path, std::initializer_list<std::span<const s
 }
 
 void write_file(const std::string& path, std::string_view text) { write_file(path, {std::as_bytes(std::span(text))}); }
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail(path, error.value());
+}
 
 }  // namespace tenon

@@ -14,5 +14,7 @@ namespace tenon {
 /// half a file. Throws CompileError (file-system, `file-write`) naming the path and the system's reason.
 void write_file(const std::string& path, std::initializer_list<std::span<const std::byte>> parts);
 void write_file(const std::string& path, std::string_view text);
+/// Makes a folder and those above it, if they are not there.
+void make_folder(const std::string& path);
 
 }  // namespace tenon

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,21 +14,24 @@
 #include "import/onnx/import.h"
 #include "lower/lower.h"
 #include "passes/pass.h"
+#include "plan/plan.h"
 #include "runtime/program.h"
 
 namespace tenon::driver {
 
 struct CompileOptions {
-  std::string target = "llvm";
-  int opt_level = 3;
-  int workers = 1;
+  std::string target;            // empty: the module's own if it has one, else the host
+  std::optional<int> opt_level;  // none: the module's own if it has one, else 3
+  int workers = 1;               // threads of the compiler; they change no byte
   bool link_params = false;
-  bool verify_each = false;
+  bool verify_each = false;  // check the module after each pass; a failure is an internal error
+  bool verify_end = false;   // check it once, after the last
   onnx::ImportOptions import;
-  std::string dump_dir;        // write NNN-<pass>.tenon after each pass; empty: none
-  std::vector<std::string> print_after;  // passes
-  std::string stop_after;      // a pass; empty: none
-  std::function<void(std::string_view pass, double ms)> on_pass;   // times
+  std::vector<std::string> keep;                                  // nodes of the imported module whose results become outputs too
+  std::string dump_dir;                                           // write NNN-<pass>.tenon after each pass; empty: none
+  std::vector<std::string> print_after;                           // passes
+  std::string stop_after;                                         // a pass; empty: none
+  std::function<void(std::string_view pass, double ms)> on_pass;  // times
   std::function<void(std::string_view pass, const std::string& text)> on_print;
   lower::KernelCache* cache = nullptr;
 };
@@ -36,35 +40,52 @@ struct CompileOptions {
 struct PipelineStep {
   std::string_view name;
   std::string_view summary;
-  int min_opt_level;
+  int min_opt_level;  // below it the step is left out
   graph::Module (*run)(const graph::Module& module, const CompileOptions& options);
 };
 
 /// The passes from an imported module to a scheduled mixed module, in order. The only place that orders them.
-std::vector<PipelineStep> pipeline();
+const std::vector<PipelineStep>& pipeline();
 
 struct Milliseconds {
   double import = 0, passes = 0, lower = 0, codegen = 0, link = 0, total = 0;
 };
 
-/// Reads `.onnx` or `.tenon`, at whatever stage it is.
-graph::Module load_module(const std::string& path, const CompileOptions& options);
-/// Runs the steps that come after the module's `stage` attribute.
+/// A `.tenon` file with its constants, as it is.
+graph::Module read_text(const std::string& path);
+/// Reads `.onnx` or `.tenon`, at whatever stage it is. The attributes `target`, `opt_level`, `model` and `stage` of the result
+/// say how it is to be compiled. Throws CompileError (mismatch) when the options ask for something else than a module that
+/// has gone through passes was made for.
+graph::Module load_module(const std::string& path, const CompileOptions& options, Milliseconds* ms = nullptr);
+/// Runs the steps that come after the module's `stage` attribute. A module without the attribute runs through all.
 graph::Module run_pipeline(graph::Module module, const CompileOptions& options, Milliseconds* ms = nullptr);
+
+/// For each parameter of a loop function: whether every call in the module passes a constant there.
+std::vector<bool> constant_params(const graph::Module& module, const std::string& function);
+/// Gives every loop function that has none a schedule, packs the constants that the schedules want packed, and notes each
+/// function's floating-point operations in the attribute `flops`.
+graph::Module schedule_module(const graph::Module& module, const CompileOptions& options);
 
 /// A scheduled module as objects, constants and program: everything an artifact or an in-memory run needs.
 struct Built {
   runtime::Program program;
   std::vector<std::string> objects;
-  std::vector<std::byte> constants;
+  Array constants;  // u8
+  plan::LivenessProblem problem;
+  plan::MemoryPlan plan;
 };
 Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms = nullptr);
+/// Writes the memory plan as `problem.csv` (`id,lower,upper,size,alignment`) and `plan.csv` (with `offset`) into a folder.
+void write_plan(const Built& built, const std::string& folder);
 /// Links and writes the artifact.
 void write(const Built& built, const std::string& path, Milliseconds* ms = nullptr);
-/// Loads the code in memory.
+/// Loads the code in memory. Throws CompileError (mismatch) if this machine cannot run it.
 std::shared_ptr<const runtime::Executable> load(Built built, Milliseconds* ms = nullptr);
 
+/// Whether a file is to be loaded as an artifact: an ELF file.
+bool looks_like_artifact(const std::string& path);
 /// All of it: any model or artifact to something that runs.
-std::shared_ptr<const runtime::Executable> prepare(const std::string& path, const CompileOptions& options, Milliseconds* ms = nullptr);
+std::shared_ptr<const runtime::Executable> prepare(const std::string& path, const CompileOptions& options,
+                                                   Milliseconds* ms = nullptr);
 
 }  // namespace tenon::driver

@@ -129,6 +129,10 @@ tenon_status tenon_bind_output(tenon_session* session, size_t index, void* data,
   });
 }
 
+tenon_status tenon_fill_random(tenon_session* session, uint64_t seed) {
+  return guarded([&] { tenon::runtime::fill_random(session->session, seed); });
+}
+
 tenon_status tenon_run(tenon_session* session) {
   return guarded([&] { session->session.run(); });
 }

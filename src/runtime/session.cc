@@ -164,6 +164,8 @@ void Session::bind_output(size_t index, void* data) {
   state_->resolved = false;
 }
 
+bool Session::has_input(size_t index) const { return state_->inputs.at(index) != nullptr; }
+
 void Session::run() {
   state_->prepare();
   void* const* next = state_->args.data();

@@ -37,6 +37,8 @@ class Session {
   /// Reads from the caller's memory on each run, which must hold the input's bytes, aligned to its element size.
   void bind_input(size_t index, const void* data);
   void bind_output(size_t index, void* data);
+  /// Whether the input was set or bound.
+  bool has_input(size_t index) const;
   /// Runs once. Throws CompileError naming the first input that was neither set nor bound. Allocates nothing.
   void run();
   /// As run, filling one StepTime per step.
@@ -50,5 +52,11 @@ class Session {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Numbers that depend only on the input's type, its index and the seed: floats in [-1, 1) that are exact in f32, integers
+/// from 0 to 9, booleans.
+Array random_input(const TensorSpec& spec, size_t index, uint64_t seed);
+/// Sets every input that has no value yet to random_input.
+void fill_random(Session& session, uint64_t seed);
 
 }  // namespace tenon::runtime

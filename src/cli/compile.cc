@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tenon compile MODEL -o OUT`
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/arrays.h"
+#include "cli/cli.h"
+#include "cli/memory_json.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "driver/stopwatch.h"
+#include "graph/text.h"
+
+namespace tenon::cli {
+namespace {
+
+struct CompileCommand {
+  ModelOptions model;
+  InputOptions inputs;
+  std::string output, emit = "so", dump_plan;
+};
+
+int stop_early(const CompileCommand& command, const graph::Module& module) {
+  if (command.output.empty())
+    print(graph::print(module));
+  else
+    graph::write_module(command.output, module);
+  if (command.model.json) print_json(Json{{"module", command.output}, {"stage", command.model.stop_after}});
+  return 0;
+}
+
+void check(const CompileCommand& command) {
+  if (command.emit != "so")
+    throw CompileError(Diagnostic{.kind = ErrorKind::Missing,
+                                  .code = "component-missing",
+                                  .message = fmt::format("--emit {} is not part of this build", command.emit),
+                                  .input = "--emit",
+                                  .expected = "so",
+                                  .found = command.emit});
+  if (command.output.empty() && (command.model.stop_after.empty() || command.model.json))
+    throw CompileError(Diagnostic{.kind = ErrorKind::Usage, .code = "usage", .message = "-o is required", .input = "-o"});
+}
+
+int compile(const CompileCommand& command) {
+  check(command);
+  driver::CompileOptions options = command.model.compile_options();
+  lower::KernelCache cache;
+  options.cache = &cache;
+  Inputs(command.inputs).fix(command.model.path, options.import);
+  driver::Milliseconds ms;
+  driver::Stopwatch watch;
+  graph::Module module = driver::run_pipeline(driver::load_module(command.model.path, options, &ms), options, &ms);
+  if (!command.model.stop_after.empty()) return stop_early(command, module);
+  driver::Built built = driver::build(module, options, &ms);
+  if (!command.dump_plan.empty()) driver::write_plan(built, command.dump_plan);
+  driver::write(built, command.output, &ms);
+  ms.total = watch.lap();
+  auto bytes = std::filesystem::file_size(command.output);
+  const runtime::Program& program = built.program;
+  if (!command.model.json) {
+    print(fmt::format("{}: {} bytes, {} kernels, {:.0f} ms\nnext: tenon bench {}\n", command.output, bytes,
+                      program.kernels.size(), ms.total, command.output));
+    return 0;
+  }
+  lower::KernelCache::Statistics statistics = cache.statistics();
+  print_json(Json{{"artifact", command.output},
+             {"bytes", bytes},
+             {"kernels", program.kernels.size()},
+             {"ms",
+              {{"import", ms.import},
+               {"passes", ms.passes},
+               {"lower", ms.lower},
+               {"codegen", ms.codegen},
+               {"link", ms.link},
+               {"total", ms.total}}},
+             {"cache", {{"hits", statistics.hits}, {"misses", statistics.misses}}},
+             {"external", Json::object()},
+             {"memory", memory_json(program)}});
+  return 0;
+}
+
+}  // namespace
+
+void add_compile(CLI::App& app, Action& action) {
+  auto command = std::make_shared<CompileCommand>();
+  CLI::App* sub = app.add_subcommand("compile", "Compile a model to an artifact: a shared library with code, weights and plan");
+  command->model.add_to(*sub, "MODEL");
+  command->inputs.add_to(*sub);
+  sub->add_option("-o,--output", command->output, "The artifact, or with --stop-after a .tenon file");
+  sub->add_option("--emit", command->emit, "What to write: so, tvm or c-header");
+  sub->add_option("--dump-plan", command->dump_plan, "Write the memory plan as problem.csv and plan.csv into this folder");
+  sub->callback([&action, command] { action = [command] { return compile(*command); }; });
+}
+
+}  // namespace tenon::cli

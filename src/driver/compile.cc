@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading, building, writing and loading.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/mapped_file.h"
+#include "base/parallel.h"
+#include "base/write_file.h"
+#include "codegen/backend.h"
+#include "driver/attributes.h"
+#include "driver/driver.h"
+#include "driver/stopwatch.h"
+#include "graph/text.h"
+#include "link/link.h"
+#include "op/all_ops.h"
+
+namespace tenon::driver {
+namespace {
+
+/// Few enough that a processor's set-up is shared, many enough that every worker gets some. Part of the artifact's bytes.
+constexpr size_t kKernelsPerObject = 4;
+
+bool has_suffix(std::string_view path, std::string_view suffix) {
+  return path.size() >= suffix.size() && path.substr(path.size() - suffix.size()) == suffix;
+}
+
+/// Makes the first result of each node named in `keep` a result of `main`, unless it is one already.
+void keep_values(graph::Module& module, const std::vector<std::string>& keep) {
+  auto main = module.functions.find("main");
+  if (main == module.functions.end()) return;
+  graph::Function& function = main->second;
+  for (const std::string& name : keep) {
+    auto node = std::find_if(function.nodes.begin(), function.nodes.end(), [&](const graph::Node& n) { return n.name == name; });
+    if (node == function.nodes.end())
+      throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
+                                    .code = "unknown-node",
+                                    .message = fmt::format("--keep names `{}`, which is no node of the model", name),
+                                    .input = name,
+                                    .hint = "`tenon opt --stop-after import` prints the nodes with their names"});
+    if (function.result_names.empty())
+      for (size_t i = 0; i < function.results.size(); ++i) function.result_names.push_back(fmt::format("out{}", i));
+    function.results.push_back(node->result());
+    function.result_names.push_back(name);
+  }
+}
+
+void check_scheduled(const graph::Module& module) {
+  for (const auto& [name, function] : module.prim_funcs)
+    if (!function.scheduled())
+      throw CompileError(Diagnostic{.kind = ErrorKind::Malformed,
+                                    .code = "not-scheduled",
+                                    .message = fmt::format("loop function `{}` has no schedule", name),
+                                    .function = name,
+                                    .hint = "mark it `scheduled = true`, or let the pipeline schedule it"});
+}
+
+std::vector<codegen::Object> compile_objects(const graph::Module& module, int workers) {
+  std::vector<const tir::PrimFunc*> functions;
+  for (const auto& [name, function] : module.prim_funcs) functions.push_back(&function);
+  Target target = target_of(module);
+  std::vector<codegen::Object> objects((functions.size() + kKernelsPerObject - 1) / kKernelsPerObject);
+  parallel_for(objects.size(), workers, [&](size_t i) {
+    std::span<const tir::PrimFunc* const> all(functions);
+    size_t first = i * kKernelsPerObject;
+    objects[i] = codegen::compile_object(all.subspan(first, std::min(kKernelsPerObject, all.size() - first)), target);
+  });
+  return objects;
+}
+
+/// Code and constants in memory.
+struct InMemory {
+  std::unique_ptr<codegen::JitCode> code;
+  Array constants;
+};
+
+}  // namespace
+
+graph::Module read_text(const std::string& path) { return graph::read_module(path, op::all_ops()); }
+
+graph::Module load_module(const std::string& path, const CompileOptions& options, Milliseconds* ms) {
+  Stopwatch watch;
+  bool text = has_suffix(path, ".tenon");
+  graph::Module module = text ? read_text(path) : onnx::import_file(path, options.import);
+  if (!text) module.attrs["stage"] = std::string("import");
+  settle_attributes(module, std::filesystem::path(path).filename().string(), options);
+  keep_values(module, options.keep);
+  if (ms) ms->import += watch.lap();
+  return module;
+}
+
+Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  check_scheduled(scheduled);
+  Stopwatch watch;
+  std::vector<codegen::Object> objects = compile_objects(scheduled, options.workers);
+  if (ms) ms->codegen += watch.lap();
+  std::map<std::string, link::KernelScratch, std::less<>> scratch;
+  Built built;
+  for (codegen::Object& object : objects) {
+    for (size_t i = 0; i < object.symbols.size(); ++i)
+      scratch[object.symbols[i]] = {object.scratch[i].shared_bytes, object.scratch[i].per_worker_bytes};
+    built.objects.push_back(std::move(object.bytes));
+  }
+  link::Linked linked = link::link_program(scheduled, scratch);
+  built.program = std::move(linked.program);
+  built.constants = std::move(linked.constants);
+  built.problem = std::move(linked.problem);
+  built.plan = std::move(linked.plan);
+  if (ms) ms->link += watch.lap();
+  return built;
+}
+
+void write_plan(const Built& built, const std::string& folder) {
+  make_folder(folder);
+  std::string problem = "id,lower,upper,size,alignment\n", plan = "id,lower,upper,size,alignment,offset\n";
+  for (size_t i = 0; i < built.problem.buffers.size(); ++i) {
+    const plan::Buffer& buffer = built.problem.buffers[i];
+    std::string row = fmt::format("{},{},{},{},{}", buffer.id, buffer.begin, buffer.end, buffer.size, buffer.alignment);
+    problem += row + "\n";
+    plan += fmt::format("{},{}\n", row, built.plan.offsets[i]);
+  }
+  write_file(folder + "/problem.csv", problem);
+  write_file(folder + "/plan.csv", plan);
+}
+
+void write(const Built& built, const std::string& path, Milliseconds* ms) {
+  Stopwatch watch;
+  runtime::write_artifact(path, codegen::link_shared(built.objects), built.constants.bytes, built.program);
+  if (ms) ms->link += watch.lap();
+}
+
+std::shared_ptr<const runtime::Executable> load(Built built, Milliseconds* ms) {
+  Stopwatch watch;
+  runtime::check_host(built.program);
+  auto memory = std::make_shared<InMemory>();
+  memory->code = codegen::load_in_memory(built.objects);
+  memory->constants = std::move(built.constants);
+  auto executable = std::make_shared<runtime::Executable>();
+  for (const std::string& name : built.program.kernels)
+    executable->kernels.push_back(reinterpret_cast<tenon_kernel>(memory->code->address(name)));
+  executable->constants = memory->constants.bytes.data();
+  executable->program = std::move(built.program);
+  executable->owner = std::move(memory);
+  if (ms) ms->link += watch.lap();
+  return executable;
+}
+
+bool looks_like_artifact(const std::string& path) {
+  MappedFile file = map_file(path);
+  constexpr std::byte kElf[] = {std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}};
+  return file.bytes.size() >= sizeof kElf && std::equal(std::begin(kElf), std::end(kElf), file.bytes.begin());
+}
+
+std::shared_ptr<const runtime::Executable> prepare(const std::string& path, const CompileOptions& options, Milliseconds* ms) {
+  Stopwatch watch;
+  std::shared_ptr<const runtime::Executable> executable;
+  if (looks_like_artifact(path)) {
+    executable = runtime::load_artifact(path);
+    if (ms) ms->link += watch.lap();
+  } else {
+    executable = load(build(run_pipeline(load_module(path, options, ms), options, ms), options, ms), ms);
+  }
+  return executable;
+}
+
+}  // namespace tenon::driver

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running loop functions on constants while compiling.
+#pragma once
+
+#include <vector>
+
+#include "tir/stmt.h"
+
+namespace tenon::driver {
+
+/// An unscheduled function of one input and one output, and its input.
+struct PackJob {
+  const tir::PrimFunc* function;
+  Array input;
+};
+
+/// Compiles each distinct function once for the machine we run on, and runs the jobs on `workers` threads.
+std::vector<Array> run_packs(const std::vector<PackJob>& jobs, int workers);
+
+}  // namespace tenon::driver

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step between loop functions as lowered and as compiled: schedules, and constants in the layout they want.
+#include <fmt/format.h>
+
+#include "driver/attributes.h"
+#include "driver/driver.h"
+#include "driver/flops.h"
+#include "driver/pack.h"
+#include "passes/graph/passes.h"
+#include "schedule/schedule.h"
+
+namespace tenon::driver {
+namespace {
+
+using graph::Function;
+using graph::Module;
+using graph::Node;
+using graph::NodeKind;
+using graph::ValueId;
+
+using PackedParams = std::map<std::string, std::vector<schedule::PackedParam>, std::less<>>;
+
+using ConstantParams = std::map<std::string, std::vector<bool>, std::less<>>;
+
+/// For each loop function and parameter: whether every call passes a constant there.
+ConstantParams all_constant_params(const Module& module) {
+  ConstantParams constant;
+  for (const auto& [name, function] : module.functions)
+    for (const Node& node : function.nodes) {
+      if (node.kind != NodeKind::CallLowered) continue;
+      std::vector<bool>& params = constant.try_emplace(node.callee, node.inputs.size(), true).first->second;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const Node* definition = function.definition(node.inputs[i]);
+        params[i] = params[i] && definition && definition->kind == NodeKind::Constant;
+      }
+    }
+  return constant;
+}
+
+/// Schedules what is not scheduled yet, in place; returns what is to be packed.
+PackedParams schedule_functions(Module& module) {
+  ConstantParams constant = all_constant_params(module);
+  Target target = target_of(module);
+  PackedParams packed;
+  for (auto& [name, function] : module.prim_funcs) {
+    if (function.scheduled()) continue;
+    std::vector<bool> params = constant[name];
+    params.resize(function.params.size());  // outputs are not constant
+    schedule::Scheduled result = schedule::schedule(
+        {.func = function, .target = target, .constant_params = params, .opt_level = pass_options(module).opt_level});
+    double flops = count_flops(function);
+    if (!result.packed.empty()) packed[name] = std::move(result.packed);
+    function = std::move(result.func);
+    function.attrs["flops"] = flops;
+  }
+  return packed;
+}
+
+/// One constant to be packed: for the node `node` of `function`, its operand `param`.
+struct Use {
+  const Function* function;
+  size_t node, param, job;
+};
+
+class Packer {
+ public:
+  Packer(Module& module, const PackedParams& packed) : module_(module), packed_(packed) {}
+
+  void run(int workers) {
+    for (const auto& [name, function] : module_.functions) collect(function);
+    std::vector<Array> results = run_packs(jobs_, workers);
+    for (size_t i = 0; i < results.size(); ++i)
+      entries_.push_back(graph::add_constant(module_, std::move(results[i]), constants_[i] + "_packed"));
+    for (auto& [name, function] : module_.functions) function = rewrite(function);
+  }
+
+ private:
+  void collect(const Function& function) {
+    for (size_t i = 0; i < function.nodes.size(); ++i) {
+      const Node& node = function.nodes[i];
+      auto packed = node.kind == NodeKind::CallLowered ? packed_.find(node.callee) : packed_.end();
+      if (packed == packed_.end()) continue;
+      for (const schedule::PackedParam& param : packed->second) {
+        const std::string& constant = function.definition(node.inputs[param.param])->callee;
+        auto [job, inserted] = job_of_.try_emplace({&param, constant}, jobs_.size());
+        if (inserted) {
+          jobs_.push_back({&param.pack, module_.constants.at(constant)});
+          constants_.push_back(constant);
+        }
+        uses_.push_back({&function, i, param.param, job->second});
+      }
+    }
+  }
+
+  Function rewrite(const Function& from) {
+    graph::Rewriter rewriter(module_, from);
+    for (size_t i = 0; i < from.nodes.size(); ++i) {
+      Node node = from.nodes[i];
+      std::vector<ValueId> inputs = rewriter(std::span<const ValueId>(node.inputs));
+      bool changed = false;
+      for (; next_use_ < uses_.size() && uses_[next_use_].function == &from && uses_[next_use_].node == i; ++next_use_) {
+        inputs[uses_[next_use_].param] = rewriter.builder().constant_ref(entries_[uses_[next_use_].job]);
+        changed = true;
+      }
+      if (!changed) {
+        rewriter.keep(from.nodes[i]);
+        continue;
+      }
+      node.inputs = std::move(inputs);
+      std::vector<ValueId> results = rewriter.builder().append(node);
+      for (uint32_t r = 0; r < results.size(); ++r) rewriter.replace(from.nodes[i].result(r), results[r]);
+    }
+    return rewriter.finish();
+  }
+
+  Module& module_;
+  const PackedParams& packed_;
+  std::map<std::pair<const schedule::PackedParam*, std::string>, size_t> job_of_;
+  std::vector<PackJob> jobs_;
+  std::vector<std::string> constants_;  // what each job packs
+  std::vector<std::string> entries_;    // and its result
+  std::vector<Use> uses_;               // in the order of functions and nodes
+  size_t next_use_ = 0;
+};
+
+}  // namespace
+
+std::vector<bool> constant_params(const Module& module, const std::string& function) {
+  std::vector<bool> params = all_constant_params(module)[function];
+  params.resize(module.prim_funcs.find(function)->second.params.size());
+  return params;
+}
+
+Module schedule_module(const Module& from, const CompileOptions& options) {
+  Module module = from;
+  PackedParams packed = schedule_functions(module);
+  if (packed.empty()) return module;
+  Packer(module, packed).run(options.workers);
+  return pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were
+}
+
+}  // namespace tenon::driver

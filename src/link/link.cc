@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Liveness, placement and steps of `main`. One walk over its nodes; values that share memory share a root.
+#include "link/link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/hash.h"
+#include "base/target.h"
+#include "graph/op_def.h"
+
+namespace tenon::link {
+namespace {
+
+using graph::Node;
+using graph::NodeKind;
+using graph::ValueId;
+using runtime::Argument;
+using runtime::Place;
+using runtime::Program;
+using runtime::Step;
+
+constexpr uint64_t kAlignment = 64;  // a cache line, and the widest vector
+
+uint64_t align_up(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+template <class T>
+T attribute(const tir::Attrs& attrs, std::string_view name, T otherwise) {
+  auto it = attrs.find(name);
+  if (it == attrs.end() || !std::holds_alternative<T>(it->second)) return otherwise;
+  return std::get<T>(it->second);
+}
+
+[[noreturn]] void fail(std::string code, std::string message, const Node* node, std::string input, std::string hint) {
+  throw CompileError(Diagnostic{.kind = ErrorKind::Unsupported,
+                                .code = std::move(code),
+                                .message = std::move(message),
+                                .node = node ? node->name : "",
+                                .input = std::move(input),
+                                .function = "main",
+                                .span = node ? node->span : Span{},
+                                .hint = std::move(hint)});
+}
+
+/// The constants that steps read, each content once, in the order of first use.
+class ConstantBlob {
+ public:
+  uint64_t add(const Array& data) {
+    auto [it, inserted] = offsets_.try_emplace(hash128(data.bytes), bytes_);
+    if (inserted) {
+      parts_.push_back(data.bytes);
+      bytes_ += align_up(data.bytes.size());
+    }
+    return it->second;
+  }
+  Array finish() const {
+    MutableArray out(DType::U8, {static_cast<int64_t>(bytes_)});
+    uint64_t offset = 0;
+    for (std::span<const std::byte> part : parts_) {
+      if (!part.empty()) std::memcpy(out.data() + offset, part.data(), part.size());
+      offset += align_up(part.size());
+    }
+    return std::move(out).freeze();
+  }
+
+ private:
+  std::map<Hash128, uint64_t> offsets_;
+  std::vector<std::span<const std::byte>> parts_;
+  uint64_t bytes_ = 0;
+};
+
+/// What a value's memory is known to be before planning.
+struct Value {
+  uint32_t root;                  // the value whose memory it shares; itself if none
+  std::optional<Argument> place;  // of a root: fixed here, or still to be planned
+  int64_t begin = 0, end = 0;     // of a root: the steps during which it is needed
+};
+
+class Linker {
+ public:
+  Linker(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch)
+      : module_(module), scratch_(scratch), main_(main_of(module)) {}
+
+  Linked run() {
+    describe_interface();
+    place_params();
+    for (const Node& node : main_.nodes) visit(node);
+    place_results();
+    plan_arena();
+    resolve();
+    return std::move(linked_);
+  }
+
+ private:
+  static const graph::Function& main_of(const graph::Module& module) {
+    auto it = module.functions.find("main");
+    if (it == module.functions.end()) fail("no-main", "the module has no function `main`", nullptr, "", "name the entry `main`");
+    return it->second;
+  }
+
+  static Shape static_shape(const TensorType& type, const Node* node, const std::string& name) {
+    if (!type.is_static())
+      fail("dynamic-shape", fmt::format("`{}` has the shape {}, which is not known when compiling", name, to_string(type)), node,
+           name, fmt::format("fix it with --input-shapes \"{}:[...]\"", name));
+    return type.static_shape();
+  }
+
+  void describe_interface() {
+    Program& program = linked_.program;
+    program.target = attribute<std::string>(module_.attrs, "target", "llvm");
+    program.features = parse_target(program.target).features;
+    program.opt_level = static_cast<int32_t>(attribute<int64_t>(module_.attrs, "opt_level", 3));
+    program.model = attribute<std::string>(module_.attrs, "model", "");
+    for (const graph::Param& param : main_.params)
+      program.inputs.push_back({param.name, param.type.dtype, static_shape(param.type, nullptr, param.name)});
+    std::vector<const TensorType*> types = value_types();
+    for (size_t i = 0; i < main_.results.size(); ++i) {
+      std::string name = main_.result_names.empty() ? fmt::format("out{}", i) : main_.result_names[i];
+      const TensorType& type = *types[main_.results[i].index];
+      program.outputs.push_back({name, type.dtype, static_shape(type, nullptr, name)});
+    }
+  }
+
+  std::vector<const TensorType*> value_types() const {
+    std::vector<const TensorType*> types;
+    for (const graph::Param& param : main_.params) types.push_back(&param.type);
+    for (const Node& node : main_.nodes)
+      for (const TensorType& type : node.types) types.push_back(&type);
+    return types;
+  }
+
+  void place_params() {
+    for (uint32_t i = 0; i < main_.params.size(); ++i) define(Argument{Place::Input, i});
+  }
+
+  void define(std::optional<Argument> place, int64_t bytes = 0) {
+    auto index = static_cast<uint32_t>(values_.size());
+    int64_t now = this_step();
+    values_.push_back({index, place, now, now + 1});
+    bytes_.push_back(bytes);
+  }
+
+  int64_t this_step() const { return static_cast<int64_t>(linked_.program.steps.size()); }
+
+  void visit(const Node& node) {
+    switch (node.kind) {
+      case NodeKind::Constant: define(Argument{Place::Constant, constants_.add(module_.constants.at(node.callee))}); return;
+      case NodeKind::CallLowered: visit_call(node); return;
+      case NodeKind::Op:
+      case NodeKind::Call:
+        fail("not-lowered",
+             fmt::format("`{}` was not lowered to a loop function", node.kind == NodeKind::Op ? node.op->name : node.callee),
+             &node, "", "compile from an earlier stage, or fix the dynamic shapes with --input-shapes");
+    }
+  }
+
+  void visit_call(const Node& node) {
+    if (attribute<bool>(node.attrs, "view", false)) {
+      check(node.inputs.size() == 1 && node.types.size() == 1, "a view has one operand and one result");
+      define(std::nullopt);
+      values_.back().root = values_[node.inputs[0].index].root;
+      return;
+    }
+    Step step;
+    step.kernel = kernel_of(node);
+    step.label = node.name.empty() ? node.callee : node.name;
+    step.flops = attribute<double>(module_.prim_funcs.find(node.callee)->second.attrs, "flops", 0.0);
+    step_values_.emplace_back();
+    for (ValueId input : node.inputs) {
+      Value& root = values_[values_[input.index].root];
+      root.end = std::max(root.end, this_step() + 1);
+      step_values_.back().push_back(values_[input.index].root);
+    }
+    for (const TensorType& type : node.types) {
+      Shape shape = static_shape(type, &node, node.callee);
+      step_values_.back().push_back(static_cast<uint32_t>(values_.size()));
+      define(std::nullopt, element_count(shape) * byte_size(type.dtype));
+    }
+    linked_.program.steps.push_back(std::move(step));
+  }
+
+  uint32_t kernel_of(const Node& node) {
+    auto function = module_.prim_funcs.find(node.callee);
+    if (function == module_.prim_funcs.end())
+      fail("unknown-kernel", fmt::format("the module has no loop function `{}`", node.callee), &node, "",
+           "lower the module first");
+    auto [it, inserted] = kernels_.try_emplace(node.callee, static_cast<uint32_t>(linked_.program.kernels.size()));
+    if (inserted) linked_.program.kernels.push_back(node.callee);
+    return it->second;
+  }
+
+  /// A root that a kernel makes lives in the first output it is a result for; every other result is copied at the end.
+  void place_results() {
+    for (uint32_t i = 0; i < main_.results.size(); ++i) {
+      uint32_t root = values_[main_.results[i].index].root;
+      Argument output{Place::Output, i};
+      if (!values_[root].place) {
+        values_[root].place = output;
+        continue;
+      }
+      Step copy{.kernel = Step::kCopy, .args = {*values_[root].place, output}};
+      copy.copy_bytes = linked_.program.outputs[i].bytes();
+      copy.label = fmt::format("copy to output {}", linked_.program.outputs[i].name);
+      step_values_.emplace_back();
+      linked_.program.steps.push_back(std::move(copy));
+    }
+  }
+
+  void plan_arena() {
+    for (uint32_t i = 0; i < values_.size(); ++i) {
+      if (values_[i].root != i || values_[i].place) continue;
+      planned_.push_back(i);
+      linked_.problem.buffers.push_back({fmt::format("%{}", i), values_[i].begin, values_[i].end, bytes_[i], kAlignment});
+    }
+    std::vector<size_t> scratch_steps;
+    Program& program = linked_.program;
+    for (size_t i = 0; i < program.steps.size(); ++i) {
+      const KernelScratch needs = scratch_of(program.steps[i]);
+      program.worker_scratch_bytes = std::max(program.worker_scratch_bytes, static_cast<uint64_t>(needs.per_worker_bytes));
+      if (needs.shared_bytes == 0) continue;
+      auto step = static_cast<int64_t>(i);
+      scratch_steps.push_back(i);
+      linked_.problem.buffers.push_back({fmt::format("scratch-{}", i), step, step + 1, needs.shared_bytes, kAlignment});
+    }
+    linked_.plan = plan::plan_greedy_by_size(linked_.problem);
+    plan::check_plan(linked_.problem, linked_.plan);
+    for (size_t i = 0; i < planned_.size(); ++i)
+      values_[planned_[i]].place = Argument{Place::Arena, static_cast<uint64_t>(linked_.plan.offsets[i])};
+    for (size_t i = 0; i < scratch_steps.size(); ++i)
+      program.steps[scratch_steps[i]].shared_scratch = static_cast<uint64_t>(linked_.plan.offsets[planned_.size() + i]);
+    program.arena_bytes = static_cast<uint64_t>(linked_.plan.peak_bytes);
+    program.arena_lower_bound = static_cast<uint64_t>(linked_.plan.lower_bound_bytes);
+  }
+
+  KernelScratch scratch_of(const Step& step) const {
+    if (step.kernel == Step::kCopy) return {};
+    auto it = scratch_.find(linked_.program.kernels[step.kernel]);
+    return it == scratch_.end() ? KernelScratch{} : it->second;
+  }
+
+  void resolve() {
+    for (size_t i = 0; i < step_values_.size(); ++i)
+      for (uint32_t root : step_values_[i]) linked_.program.steps[i].args.push_back(*values_[root].place);
+    linked_.constants = constants_.finish();
+    linked_.program.constants_bytes = linked_.constants.bytes.size();
+  }
+
+  const graph::Module& module_;
+  const std::map<std::string, KernelScratch, std::less<>>& scratch_;
+  const graph::Function& main_;
+  Linked linked_;
+  ConstantBlob constants_;
+  std::vector<Value> values_;   // by value id
+  std::vector<int64_t> bytes_;  // of what kernels make
+  std::map<std::string, uint32_t, std::less<>> kernels_;
+  std::vector<std::vector<uint32_t>> step_values_;  // per step, the root behind each argument
+  std::vector<uint32_t> planned_;                   // the roots in the arena
+};
+
+}  // namespace
+
+Linked link_program(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch) {
+  return Linker(module, scratch).run();
+}
+
+}  // namespace tenon::link

@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command from the outside: exit codes, JSON, files. Needs plain Python only.
+
+usage: cli_test.py [unittest arguments]; TENON names the command, build/bin/tenon by default.
+"""
+import ast
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENON = os.environ.get("TENON", str(ROOT / "build/bin/tenon"))
+
+ADD_RELU = """fn @main(%0: f32[2,3] "x/a:0", %1: f32[2,3] "y") -> ("sum", "out:0") {
+  %2 = add(%0, %1) : f32[2,3] "the add"
+  %3 = relu(%2) : f32[2,3] "the relu"
+  return %2, %3
+}
+"""
+
+
+def field(number, value):
+    """One protobuf field: an int as a varint, bytes or text with their length."""
+    def varint(n):
+        out = b""
+        while True:
+            out += bytes([n & 127 | (128 if n > 127 else 0)])
+            n >>= 7
+            if not n:
+                return out
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def value_info(name, dims):
+    shape = b"".join(field(1, field(1, d) if isinstance(d, int) else field(2, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+
+
+def node(op, inputs, outputs, name, attributes=b""):
+    return b"".join(field(1, i) for i in inputs) + b"".join(field(2, o) for o in outputs) + field(3, name) + field(4, op) + attributes
+
+
+def ints(name, values):
+    return field(5, field(1, name) + b"".join(field(8, v) for v in values) + field(20, 7))
+
+
+def tensor(name, dims, floats):
+    return b"".join(field(1, d) for d in dims) + field(2, 1) + field(8, name) + field(9, struct.pack(f"<{len(floats)}f", *floats))
+
+
+def onnx_model(nodes, inputs, outputs, initializers=(), opset=13):
+    graph = b"".join(field(1, n) for n in nodes) + field(2, "g")
+    graph += b"".join(field(5, t) for t in initializers)
+    graph += b"".join(field(11, i) for i in inputs) + b"".join(field(12, o) for o in outputs)
+    return field(1, 8) + field(7, graph) + field(8, field(2, opset))
+
+
+def conv_relu(batch=1):
+    """A 3x3 convolution of ones over one channel, with bias -40, then relu."""
+    return onnx_model(
+        [node("Conv", ["x", "w", "b"], ["c"], "conv 1", ints("pads", [1, 1, 1, 1])), node("Relu", ["c"], ["y"], "relu 1")],
+        [value_info("x", [batch, 1, 4, 4])], [value_info("y", [batch, 1, 4, 4])],
+        [tensor("w", [1, 1, 3, 3], [1.0] * 9), tensor("b", [1], [-40.0])])
+
+
+def conv_relu_expected():
+    x = list(range(16))
+    out = []
+    for i in range(4):
+        for j in range(4):
+            total = sum(x[r * 4 + c] for r in range(i - 1, i + 2) for c in range(j - 1, j + 2) if 0 <= r < 4 and 0 <= c < 4)
+            out.append(float(max(total - 40, 0)))
+    return out
+
+
+CODES = {"<f4": "f", "<i8": "q", "<i4": "i", "|b1": "?", "|u1": "B"}
+
+
+def write_npz(path, arrays):
+    """arrays: name -> (descr, shape, flat values)"""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, (descr, shape, values) in arrays.items():
+            header = repr({"descr": descr, "fortran_order": False, "shape": tuple(shape)})
+            header += " " * ((64 - (11 + len(header)) % 64) % 64) + "\n"
+            data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+            archive.writestr(name + ".npy", data + struct.pack(f"<{len(values)}{CODES[descr]}", *values))
+
+
+def read_npz(path):
+    arrays = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            data = archive.read(name)
+            length = struct.unpack("<H", data[8:10])[0]
+            header = ast.literal_eval(data[10:10 + length].decode())
+            code = CODES[header["descr"]]
+            count = len(data[10 + length:]) // struct.calcsize(code)
+            arrays[name[:-4]] = (header["descr"], header["shape"], list(struct.unpack(f"<{count}{code}", data[10 + length:])))
+    return arrays
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tenon_cli_"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.model = self.write("model.tenon", ADD_RELU)
+        self.onnx = self.write("model.onnx", conv_relu())
+        self.inputs = str(self.folder / "in.npz")
+        write_npz(self.inputs, {"x/a:0": ("<f4", [2, 3], [1, -2, 3, -4, 5, -6]), "y": ("<f4", [2, 3], [0.5] * 6)})
+        self.image = str(self.folder / "image.npz")
+        write_npz(self.image, {"x": ("<f4", [1, 1, 4, 4], list(range(16)))})
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def tenon(self, *arguments, code=0):
+        done = subprocess.run([TENON, *arguments], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def json(self, *arguments, code=0):
+        return json.loads(self.tenon(*arguments, "--json", code=code).stdout)
+
+    def error(self, *arguments, code):
+        error = self.json(*arguments, code=code)["error"]
+        for key in ("code", "message", "node", "input", "expected", "found", "hint"):
+            self.assertIn(key, error)
+        return error
+
+
+class Run(CommandTest):
+    def test_a_text_module_runs_at_every_level(self):
+        for level in ("-O0", "-O1", "-O2", "-O3"):
+            self.tenon("run", self.model, "-i", self.inputs, "-o", self.path("out.npz"), level)
+            outputs = read_npz(self.path("out.npz"))
+            self.assertEqual(outputs["sum"], ("<f4", (2, 3), [1.5, -1.5, 3.5, -3.5, 5.5, -5.5]))
+            self.assertEqual(outputs["out:0"], ("<f4", (2, 3), [1.5, 0, 3.5, 0, 5.5, 0]))
+
+    def test_an_onnx_model_runs_from_the_model_and_from_its_artifact(self):
+        for level in ("-O0", "-O3"):
+            self.tenon("compile", self.onnx, "-o", self.path("model.so"), level)
+            for source in ([self.onnx, level], [self.path("model.so")]):
+                for threads in ("1", "2"):
+                    self.tenon("run", *source, "-i", self.image, "-o", self.path("out.npz"), "--threads", threads)
+                    self.assertEqual(read_npz(self.path("out.npz"))["y"], ("<f4", (1, 1, 4, 4), conv_relu_expected()))
+
+    def test_dynamic_dimensions_come_from_arrays_or_flags(self):
+        model = self.write("dynamic.onnx", conv_relu("n"))
+        write_npz(self.path("two.npz"), {"x": ("<f4", [2, 1, 4, 4], list(range(16)) * 2)})
+        self.tenon("run", model, "-i", self.path("two.npz"), "-o", self.path("out.npz"))
+        self.assertEqual(read_npz(self.path("out.npz"))["y"][2], conv_relu_expected() * 2)
+        shown = self.json("run", model, "--fill", "random:3", "--input-shapes", "x:[3,1,4,4]")
+        self.assertEqual(shown["outputs"][0]["shape"], [3, 1, 4, 4])
+        self.error("run", model, "--fill", "random:3", "--input-shapes", "x:[3,2,4,4]", code=3)
+
+    def test_fill_is_the_same_each_time_and_differs_by_seed(self):
+        first, again, other = (self.json("run", self.model, "--fill", f"random:{seed}")["outputs"] for seed in (7, 7, 8))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+
+    def test_check_compares_with_a_reference(self):
+        reference = self.path("ref.npz")
+        write_npz(reference, {"sum": ("<f4", [2, 3], [1.5, -1.5, 3.5, -3.5, 5.5, -5.5])})
+        self.tenon("run", self.model, "-i", self.inputs, "--check", reference)
+        write_npz(reference, {"sum": ("<f4", [2, 3], [1.5, -1.5, 3.75, -3.5, 5.5, -5.5])})
+        error = self.error("run", self.model, "-i", self.inputs, "--check", reference, code=1)
+        self.assertEqual((error["code"], error["expected"], error["found"]), ("check-failed", "3.75", "3.5"))
+        self.tenon("run", self.model, "-i", self.inputs, "--check", reference, "--atol", "0.3")
+        write_npz(reference, {"sum": ("<f4", [3, 2], [0.0] * 6)})
+        self.error("run", self.model, "-i", self.inputs, "--check", reference, code=1)
+        write_npz(reference, {"nothing": ("<f4", [1], [0.0])})
+        self.error("run", self.model, "-i", self.inputs, "--check", reference, code=3)
+
+    def test_keep_makes_a_node_an_output(self):
+        self.tenon("run", self.onnx, "-i", self.image, "-o", self.path("out.npz"), "--keep", "conv 1")
+        self.assertEqual(min(read_npz(self.path("out.npz"))["conv 1"][2]), -30.0)  # 0+1+4+5-40
+        self.assertEqual(self.error("run", self.onnx, "-i", self.image, "--keep", "nowhere", code=2)["code"], "unknown-node")
+
+    def test_wrong_inputs_are_named(self):
+        def error(arrays, code=3):
+            write_npz(self.path("bad.npz"), arrays)
+            return self.error("run", self.model, "-i", self.path("bad.npz"), code=code)
+
+        good = ("<f4", [2, 3], [0.0] * 6)
+        self.assertEqual(error({"x/a:0": good})["code"], "input-missing")
+        self.assertEqual(error({"x/a:0": good, "z": good})["input"], "z")
+        self.assertEqual(error({"y": ("<f4", [3, 2], [0.0] * 6)})["expected"], "f32[2,3]")
+        self.assertEqual(error({"y": ("<i4", [2, 3], [0] * 6)})["found"], "i32[2,3]")
+
+    def test_the_c_example_prints_the_same(self):
+        library = pathlib.Path(TENON).resolve().parents[1] / "lib"
+        if not shutil.which("gcc"):
+            self.skipTest("no C compiler")
+        program = self.path("run_model")
+        subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include", str(ROOT / "examples/c/main.c"), "-o",
+                        program, f"-L{library}", "-ltenon_runtime", f"-Wl,-rpath,{library}"], check=True)
+        self.tenon("compile", self.model, "-o", self.path("model.so"))
+        expected = self.tenon("run", self.path("model.so"), "--fill", "random:5").stdout
+        self.assertEqual(subprocess.run([program, self.path("model.so"), "random:5"], capture_output=True, text=True).stdout, expected)
+        raw = [self.write("x.bin", struct.pack("<6f", 1, -2, 3, -4, 5, -6)), self.write("y.bin", struct.pack("<6f", *[0.5] * 6))]
+        expected = self.tenon("run", self.path("model.so"), "-i", self.inputs).stdout
+        self.assertEqual(subprocess.run([program, self.path("model.so"), *raw], capture_output=True, text=True).stdout, expected)
+        for tool in (["ldd", program], ["ldd", library / "libtenon_runtime.so"], ["nm", "-D", library / "libtenon_runtime.so"]):
+            self.assertNotIn("llvm", subprocess.run(tool, capture_output=True, text=True, check=True).stdout.lower())
+
+
+class Compile(CommandTest):
+    def test_json_holds_what_the_contract_says(self):
+        report = self.json("compile", self.onnx, "-o", self.path("model.so"))
+        self.assertEqual(report["artifact"], self.path("model.so"))
+        self.assertEqual(report["bytes"], os.path.getsize(self.path("model.so")))
+        self.assertGreaterEqual(report["kernels"], 1)
+        self.assertEqual(set(report["ms"]), {"import", "passes", "lower", "codegen", "link", "total"})
+        self.assertEqual(set(report["cache"]), {"hits", "misses"})
+        self.assertEqual(set(report["memory"]), {"arena_bytes", "lower_bound_bytes", "optimal", "weights_bytes"})
+
+    def test_threads_change_no_byte(self):
+        for threads in ("1", "2", "3"):
+            self.tenon("compile", self.onnx, "-o", self.path(threads), "--threads", threads)
+        one = (self.folder / "1").read_bytes()
+        self.assertEqual(one, (self.folder / "2").read_bytes())
+        self.assertEqual(one, (self.folder / "3").read_bytes())
+
+    def test_every_dumped_stage_goes_on_to_the_same_bytes(self):
+        for level in ("-O0", "-O3"):
+            dumps = self.path("dumps" + level)
+            self.tenon("compile", self.onnx, "-o", self.path("whole.so"), level, "--dump-passes", dumps, "--verify", "each")
+            stages = sorted(name for name in os.listdir(dumps) if name.endswith(".tenon"))
+            self.assertEqual(stages[0], "000-import.tenon")
+            self.assertTrue(stages[-1].endswith("-schedule.tenon"))
+            for stage in stages:
+                self.tenon("compile", os.path.join(dumps, stage), "-o", self.path("resumed.so"))
+                self.assertEqual((self.folder / "resumed.so").read_bytes(), (self.folder / "whole.so").read_bytes(), stage)
+                self.tenon("run", os.path.join(dumps, stage), "-i", self.image, "-o", self.path("out.npz"))
+                self.assertEqual(read_npz(self.path("out.npz"))["y"][2], conv_relu_expected(), stage)
+
+    def test_a_lowered_stage_shows_loop_functions(self):
+        text = self.tenon("compile", self.onnx, "--stop-after", "lower").stdout
+        self.assertIn("\nprimfunc @", text)
+        self.assertIn("call_lowered @", text)
+
+    def test_a_number_edited_in_a_scheduled_stage_changes_the_result(self):
+        model = self.write("scaled.tenon", 'fn @main(%0: f32[4] "x") -> ("y") {\n  %1 = leaky_relu(%0) {alpha = 0.25} : f32[4]\n  return %1\n}\n')
+        self.tenon("compile", model, "--stop-after", "schedule", "-o", self.path("scheduled.tenon"))
+        text = (self.folder / "scheduled.tenon").read_text()
+        self.assertEqual(text.count("0.25"), 1, text)
+        self.write("scheduled.tenon", text.replace("0.25", "0.5"))
+        write_npz(self.path("four.npz"), {"x": ("<f4", [4], [-8, -4, 4, 8])})
+        self.tenon("run", self.path("scheduled.tenon"), "-i", self.path("four.npz"), "-o", self.path("out.npz"))
+        self.assertEqual(read_npz(self.path("out.npz"))["y"][2], [-4, -2, 4, 8])
+
+    def test_options_that_contradict_a_stage_are_refused(self):
+        self.tenon("compile", self.onnx, "--stop-after", "schedule", "-o", self.path("scheduled.tenon"), "-O3")
+        self.assertEqual(self.error("compile", self.path("scheduled.tenon"), "-o", self.path("x.so"), "-O0", code=9)["code"], "stage-mismatch")
+
+    def test_print_after_and_time_passes(self):
+        done = self.tenon("compile", self.model, "-o", self.path("m.so"), "--print-after", "fuse", "--time-passes")
+        self.assertIn("primitive = true", done.stdout)
+        self.assertRegex(done.stderr, r"ms  lower\n")
+
+    def test_a_plan_can_be_dumped(self):
+        self.tenon("compile", self.onnx, "-o", self.path("m.so"), "-O0", "--dump-plan", self.path("plan"))
+        rows = (self.folder / "plan/plan.csv").read_text().splitlines()
+        self.assertEqual(rows[0], "id,lower,upper,size,alignment,offset")
+        self.assertGreater(len(rows), 1)
+
+
+class Refusals(CommandTest):
+    def test_usage_errors_exit_2(self):
+        for arguments in ([], ["nothing"], ["run"], ["run", self.model, "--no-such-flag"], ["compile", self.model],
+                          ["run", self.model, "-O9"], ["run", self.model, "--fill", "zeros"], ["run", self.model, "--threads", "0"],
+                          ["run", self.onnx, "--input-shapes", "x:1,2"], ["lower", self.model, "--to", "wasm"],
+                          ["compile", self.model, "-o", "x", "--stop-after", "nothing"], ["run", self.model, "--target", "vax"],
+                          ["opt", self.model, "--pass", "nothing"], ["explain", "nothing"], ["run", self.model, "--stop-after", "fuse"]):
+            self.error(*arguments, code=2)
+
+    def test_missing_components_exit_5(self):
+        for arguments in (["compile", self.model, "-o", "x", "--target", "c"], ["run", self.model, "--target", "opencl"],
+                          ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "onednn"],
+                          ["compile", self.model, "-o", "x", "--emit", "tvm"], ["lower", self.model, "--to", "ptx"],
+                          ["compile", self.model, "-o", "x", "--cache-dir", "cache"], ["tasks", self.model], ["plan", "x.csv"],
+                          ["reduce", self.model, "--check", "true"]):
+            self.error(*arguments, code=5)
+
+    def test_files_that_are_missing_damaged_or_something_else(self):
+        self.error("run", self.path("none.onnx"), code=6)
+        self.error("run", str(self.folder), code=6)
+        self.error("compile", self.model, "-o", self.path("no/such/folder.so"), code=6)
+        self.error("run", self.model, "-i", self.path("none.npz"), code=6)
+        for name, content in (("empty.onnx", b""), ("text.onnx", b"not a model at all"), ("bad.tenon", b"fn @main( {"),
+                              ("short.so", b"\x7fELF" + b"x" * 200), ("cut.onnx", conv_relu()[:100])):
+            self.error("run", self.write(name, content), "--fill", "random:1", code=3)
+        self.assertEqual(self.error("run", self.model, "-i", self.write("bad.npz", b"PK not"), code=3)["code"], "npz-damaged")
+
+    def test_a_damaged_artifact_is_refused(self):
+        self.tenon("compile", self.model, "-o", self.path("m.so"))
+        whole = (self.folder / "m.so").read_bytes()
+        for content in (whole[:-1], whole[:5000], whole[:300] + b"!" + whole[301:]):
+            self.assertEqual(self.error("run", self.write("bad.so", content), "--fill", "random:1", code=3)["code"], "artifact-damaged")
+
+    def test_an_unsupported_operator_is_named_before_any_work(self):
+        model = self.write("odd.onnx", onnx_model([node("NoSuchOp", ["x"], ["y"], "odd one")], [value_info("x", [1])], [value_info("y", [1])]))
+        self.assertEqual(self.error("compile", model, "-o", self.path("x.so"), code=4)["node"], "odd one")
+        self.assertEqual(self.json("inspect", model)["unsupported"][0]["node"], "odd one")
+
+    def test_a_processor_that_this_is_not_exits_9(self):
+        host = json.loads(self.tenon("targets", "--json").stdout)
+        foreign = [cpu for cpu in host["cpus"] if "sapphirerapids" in cpu]
+        features = self.json("doctor")["features"]
+        if not foreign or "avx512fp16" in features:
+            self.skipTest("this machine can run everything")
+        target = "llvm -mcpu=" + foreign[0]
+        self.assertEqual(self.error("run", self.model, "--fill", "random:1", "--target", target, code=9)["code"], "cpu-feature")
+        self.tenon("compile", self.model, "-o", self.path("m.so"), "--target", target)
+        self.error("run", self.path("m.so"), "--fill", "random:1", code=9)
+        self.assertEqual(self.json("inspect", self.path("m.so"))["target"], target)
+
+    def test_an_interrupt_exits_130(self):
+        process = subprocess.Popen([TENON, "bench", self.model, "--seconds", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            process.wait(timeout=2)
+            self.fail("it ended by itself")
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130)
+
+
+class Look(CommandTest):
+    def test_bench_json(self):
+        report = self.json("bench", self.onnx, "-n", "5", "--threads", "2")
+        self.assertEqual((report["n"], report["threads"], report["opt_level"], report["model"]), (5, 2, 3, "model.onnx"))
+        latency = report["latency_ms"]
+        self.assertTrue(0 < latency["min"] <= latency["median"] <= latency["p90"] <= latency["p99"])
+        for key in ("target", "gflops", "load_ms", "compile_ms"):
+            self.assertIn(key, report)
+
+    def test_profile_and_trace(self):
+        report = self.json("profile", self.onnx, "-O0", "-n", "2", "--trace", self.path("trace.json"))
+        self.assertAlmostEqual(sum(step["percent"] for step in report["steps"]), 100, places=3)
+        trace = json.loads((self.folder / "trace.json").read_text())
+        self.assertEqual(len(trace["traceEvents"]), len(report["steps"]))
+
+    def test_inspect_says_what_a_file_holds(self):
+        report = self.json("inspect", self.onnx)
+        self.assertEqual((report["kind"], report["nodes"], report["ops"], report["opsets"]), ("onnx", 2, {"Conv": 1, "Relu": 1}, {"": 13}))
+        self.assertEqual(report["inputs"], [{"name": "x", "dtype": "f32", "shape": [1, 1, 4, 4]}])
+        text = self.json("inspect", self.model)
+        self.assertEqual((text["kind"], [o["name"] for o in text["outputs"]]), ("tenon", ["sum", "out:0"]))
+        self.tenon("compile", self.onnx, "-o", self.path("m.so"))
+        artifact = self.json("inspect", self.path("m.so"))
+        self.assertEqual((artifact["kind"], artifact["inputs"]), ("artifact", report["inputs"]))
+        self.assertEqual(artifact["memory"], self.json("inspect", self.onnx, "--memory")["memory"])
+
+    def test_lower_shows_each_stage(self):
+        for stage, sign in (("te", "relu"), ("tir", "primfunc @"), ("tir-scheduled", "scheduled = true"), ("llvm", "define "), ("asm", "ret")):
+            self.assertIn(sign, self.tenon("lower", self.onnx, "--to", stage).stdout)
+        for cpu in ("haswell", "skylake-avx512"):
+            self.assertIn("ret", self.tenon("lower", self.onnx, "--to", "asm", "--target", f"llvm -mcpu={cpu}").stdout)
+        name = next(iter(self.json("lower", self.onnx, "--to", "tir")))
+        self.assertEqual(list(self.json("lower", self.onnx, "--to", "tir", "--function", name)), [name])
+        self.assertEqual(self.error("lower", self.onnx, "--to", "tir", "--function", "nowhere", code=2)["code"], "unknown-function")
+        self.tenon("lower", self.onnx, "--to", "tir", "--explain")
+        self.tenon("lower", self.onnx, "--to", "trace", code=4)
+
+    def test_opt_prints_what_it_reads_back(self):
+        text = self.tenon("opt", self.model).stdout
+        again = self.write("again.tenon", text)
+        self.assertEqual(self.tenon("opt", again).stdout, text)
+        fused = self.tenon("opt", self.model, "--pass", "infer,fuse").stdout
+        self.assertIn("primitive = true", fused)
+
+    def test_verify_agrees(self):
+        self.assertEqual(self.json("verify", self.onnx), {"ok": True, "first_difference": None})
+
+    def test_lists_and_doctor(self):
+        self.assertIn("relu", [op["name"] for op in self.json("ops")["ops"]])
+        self.assertEqual([p["name"] for p in self.json("passes") if p["default"]][-2:], ["lower", "schedule"])
+        self.assertIn({"kind": "llvm", "available": True}, self.json("targets")["kinds"])
+        self.assertTrue(self.json("doctor")["code_runs"])
+
+    def test_every_code_of_the_source_is_explained(self):
+        known = {e["code"] for e in self.json("explain")}
+        used = set()
+        for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "src").rglob("*.h")]:
+            used |= set(re.findall(r'\.code = "([a-z0-9-]+)"', path.read_text()))
+        self.assertEqual(used - known, set())
+        for code in ("usage", "input-shape"):
+            self.assertIn("next_step", self.json("explain", code))
+
+
+if __name__ == "__main__":
+    unittest.main()
