@@ -63,7 +63,7 @@ TEST(GraphPasses, KeepResultsOneAfterTheOther) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     test::RandomModule random = test::random_module(seed, 24);
     Module m = random.module;
-    for (const pass::Pass* p : {&pass::infer, &pass::simplify, &pass::fold_constants, &pass::simplify,
+    for (const pass::Pass* p : {&pass::infer, &pass::simplify, &pass::fold_constants, &pass::fold_batch_norm, &pass::simplify,
                                 &pass::eliminate_common_subexpressions, &pass::eliminate_dead, &pass::fuse}) {
       SCOPED_TRACE(p->name);
       m = p->run(m, {});

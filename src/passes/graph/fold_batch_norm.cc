@@ -9,8 +9,8 @@
 // A chain is batch_norm, add, subtract, multiply, divide by constants that have one value per channel or one in all, and
 // neg, where only the last value has several readers. The scales are multiplied in f64 and the weights rounded once, so
 // results differ from the chain's in the last bits. A chain stays when a scale or a new weight is not finite, and a lone
-// add is what the pass leaves anyway. Anything else between, such as relu, ends the chain: a negative scale does not
-// pass it.
+// add is what the pass leaves anyway, unless it adds nothing: a sum that starts at 0 is never -0, so + 0 is neutral here.
+// Anything else between, such as relu, ends the chain: a negative scale does not pass it.
 //
 // Needs inferred types and constant weights: runs after `fold-constants` and `simplify`. Leaves the old weights' table
 // entries to `eliminate-dead`. A batch_norm without such a neighbour stays an operator.
@@ -65,7 +65,12 @@ struct Affine {
     scales = scales || std::any_of(times.begin(), times.end(), [](double t) { return t != 1; });
     ++steps;
   }
-  bool worth_folding() const { return (scales || steps > 1) && all_finite(scale) && all_finite(shift); }
+  bool shifts() const {
+    return std::any_of(shift.begin(), shift.end(), [](double s) { return s != 0; });
+  }
+  bool worth_folding() const {
+    return (scales || steps > 1 || (steps == 1 && !shifts())) && all_finite(scale) && all_finite(shift);
+  }
 };
 
 class Folder {
@@ -187,7 +192,7 @@ class Folder {
     if (!affine.worth_folding()) return false;
     std::vector<double> weights = scaled_weights(anchor, affine.scale);
     if (!all_finite(weights)) return false;
-    emit(anchor, value, weights, affine.shift);
+    emit(anchor, value, weights, affine);
     for (ValueId v : chain) folded_.insert(v.index);
     return true;
   }
@@ -212,17 +217,17 @@ class Folder {
   }
 
   /// The new product and shift stand where the old product stood; `last` is what the chain computed.
-  void emit(const Node& anchor, ValueId last, const std::vector<double>& weights, const Channels& shift) {
+  void emit(const Node& anchor, ValueId last, const std::vector<double>& weights, const Affine& affine) {
     const Array& old = *constant(anchor.inputs[1]);
     graph::Builder& builder = rewriter_.builder();
     builder.at(anchor.name, anchor.span);
     ValueId w = builder.constant(write_all(old.dtype, old.shape, weights), from_.definition(anchor.inputs[1])->callee);
     ValueId y = builder.call1(*anchor.op, {rewriter_(anchor.inputs[0]), w}, anchor.attrs);
-    if (std::any_of(shift.begin(), shift.end(), [](double s) { return s != 0; })) {
+    if (affine.shifts()) {
       Shape shape(anchor.types[0].shape.size() - channel_axis(anchor), 1);
-      shape[0] = static_cast<int64_t>(shift.size());
+      shape[0] = static_cast<int64_t>(affine.shift.size());
       builder.at(from_.definition(last)->name, from_.definition(last)->span);
-      y = builder.call1(op::add, {y, builder.constant(write_all(old.dtype, shape, shift), "shift")});
+      y = builder.call1(op::add, {y, builder.constant(write_all(old.dtype, shape, affine.shift), "shift")});
     }
     rewriter_.replace(last, y);
   }
