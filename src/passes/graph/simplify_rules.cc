@@ -10,6 +10,7 @@
 
 #include "op/fold.h"
 #include "op/ops.h"
+#include "passes/graph/functions.h"
 
 namespace tenon::pass {
 namespace {
@@ -305,7 +306,7 @@ std::optional<ValueId> simplify_node(Builder& builder, const Node& node, const s
   for (const Rule& rule : kRules)
     if (rule.op == node.op)
       if (Replacement r = rule.apply(site)) return r;
-  if (node.op->fusion == graph::Fusion::Broadcast && node.op != &op::broadcast_to) return drop_broadcasts(site);
+  if (is_elementwise(*node.op)) return drop_broadcasts(site);
   return std::nullopt;
 }
 
