@@ -30,7 +30,9 @@ class Generator {
     for (int i = 0; i < params; ++i) add_param(i);
     for (int i = 0; i < nodes; ++i) add_node();
     std::vector<ValueId> results = {values_.back().id};
-    for (int extra = pick(0, 2); extra > 0; --extra) results.push_back(any().id);
+    std::vector<uint32_t> uses = graph::use_counts(builder_.function());
+    for (const Value& v : values_)
+      if (chance(uses[v.id.index] == 0 ? 70 : 5)) results.push_back(v.id);
     out_.module.functions.emplace("main", builder_.finish(std::move(results)));
   }
 
@@ -87,7 +89,7 @@ class Generator {
   }
 
   void add_node() {
-    switch (pick(0, 14)) {
+    switch (pick(0, 20)) {
       case 0:
       case 1: return add_unary();
       case 2:
@@ -102,7 +104,10 @@ class Generator {
       case 11: return add_reduction();
       case 12: return add_spread();
       case 13: return add_choice();
-      default: return add_neutral();
+      case 14: return add_neutral();
+      case 15: return add_pool();
+      case 16: return add_constant();
+      default: return add_product();
     }
   }
 
@@ -291,6 +296,78 @@ class Generator {
         if (dtype(x) == DType::F32 && small(x.bound, x.unit / 4))
           call(op::divide, {x.id, builder_.constant(random_array(DType::F32, {}, 4, 4))}, {}, x.bound, x.unit / 4);
     }
+  }
+
+  /// A constant beside the values of the run, so that operators on constants only occur.
+  void add_constant() {
+    Value x = any();
+    if (dtype(x) != DType::Bool) values_.push_back({builder_.constant(random_array(dtype(x), shape(x), -3, 3)), 3, 1});
+  }
+
+  void add_pool() {
+    Value x = any();
+    if (dtype(x) != DType::F32 || shape(x).size() != 4 || shape(x)[2] < 2 || shape(x)[3] < 2) return;
+    Attrs attrs = {
+        {"kernel", Shape{2, 2}}, {"strides", Shape{1, pick(1, 2)}}, {"dilations", Shape{1, 1}}, {"pads", Shape{0, 0, 0, 0}}};
+    if (chance(50)) return call(op::max_pool, {x.id}, attrs, x.bound, x.unit);
+    if (small(x.bound, x.unit / 4)) call(op::avg_pool, {x.id}, attrs, x.bound, x.unit / 4);
+  }
+
+  /// A product with constant weights, often with scales and shifts per channel after it.
+  void add_product() {
+    Value x = any();
+    Shape in = shape(x);
+    if (dtype(x) != DType::F32 || in.size() < 2) return;
+    bool conv = in.size() == 4;
+    int64_t channels = pick(1, 3), terms = in.back();
+    if (!conv) {
+      ValueId w = builder_.constant(random_array(DType::F32, {terms, channels}, -1, 1), "w");
+      if (!small(x.bound * static_cast<double>(terms) * 64, x.unit)) return;
+      call(op::matmul, {x.id, w}, {}, x.bound * static_cast<double>(terms), x.unit);
+    } else if (!add_conv(x, in)) {
+      return;
+    }
+    for (int steps = pick(0, 4); steps > 0; --steps) add_channel_step(conv);
+  }
+
+  bool add_conv(const Value& x, const Shape& in) {
+    int64_t taps = in[2] >= 3 && in[3] >= 3 ? pick(0, 1) * 2 + 1 : 1, outputs = pick(1, 3);
+    bool depthwise = chance(30), transposed = chance(25);
+    int64_t groups = depthwise ? in[1] : 1, terms = in[1] / groups * taps * taps;
+    if (!small(x.bound * static_cast<double>(terms) * 64, x.unit)) return false;
+    Attrs attrs = {{"groups", groups}, {"strides", Shape{1, 1}}, {"dilations", Shape{1, 1}}, {"pads", Shape(4, taps / 2)}};
+    if (transposed) attrs["output_padding"] = Shape{0, 0};
+    Shape weights = transposed ? Shape{in[1], outputs, taps, taps} : Shape{outputs * groups, in[1] / groups, taps, taps};
+    ValueId w = builder_.constant(random_array(DType::F32, weights, -1, 1), "w");
+    call(transposed ? op::conv_transpose : op::conv, {x.id, w}, attrs, x.bound * static_cast<double>(terms), x.unit);
+    return true;
+  }
+
+  void add_channel_step(bool conv) {
+    Value x = values_.back();
+    int64_t channels = conv ? shape(x)[1] : shape(x).back();
+    Shape extents = conv ? Shape{channels, 1, 1} : Shape{channels};
+    auto constant = [&](int low, int high) { return builder_.constant(random_array(DType::F32, extents, low, high)); };
+    if (!small(x.bound * 2 + 3, x.unit)) return;
+    switch (pick(0, 4)) {
+      case 0: return call(op::multiply, {x.id, constant(-2, 2)}, {}, x.bound * 2, x.unit);
+      case 1: return call(op::add, {constant(-3, 3), x.id}, {}, x.bound + 3, x.unit);
+      case 2: return call(op::subtract, {x.id, constant(-3, 3)}, {}, x.bound + 3, x.unit);
+      case 3: return call(op::relu, {x.id}, {}, x.bound, x.unit);
+      default:
+        if (conv) add_batch_norm(x, channels);
+    }
+  }
+
+  /// Even scales, variances of 3 and epsilon 1, so that the factors are whole.
+  void add_batch_norm(const Value& x, int64_t channels) {
+    ValueId scale = builder_.constant(random_array(DType::F32, {channels}, -1, 1)),
+            two = builder_.constant(array_of<float>(DType::F32, {}, {2}));
+    ValueId doubled = builder_.call1(op::multiply, {scale, two});
+    ValueId shift = builder_.constant(random_array(DType::F32, {channels}, -2, 2)),
+            mean = builder_.constant(random_array(DType::F32, {channels}, -1, 1));
+    ValueId variance = builder_.constant(random_array(DType::F32, {channels}, 3, 3));
+    call(op::batch_norm, {x.id, doubled, shift, mean, variance}, {{"epsilon", 1.0}}, x.bound + 3, x.unit);
   }
 
   std::mt19937_64 random_;

@@ -41,7 +41,7 @@ std::map<std::string_view, std::string_view> representatives(const Module& modul
 
 /// Equal for nodes that compute the same.
 std::string key(const Node& node) {
-  std::string out = node.kind == NodeKind::Op ? fmt::format("{}(", node.op->name) : fmt::format("@{}(", node.callee);
+  std::string out = fmt::format("{} {}(", static_cast<int>(node.kind), node.kind == NodeKind::Op ? node.op->name : node.callee);
   for (ValueId v : node.inputs) out += fmt::format("{},", v.index);
   return out + ')' + tir::print_attrs(node.attrs);
 }

@@ -2,6 +2,8 @@
 // Visiting the functions that a pass may change.
 #include "passes/graph/functions.h"
 
+#include "op/ops.h"
+
 namespace tenon::pass {
 
 graph::Module map_functions(const graph::Module& module,
@@ -18,6 +20,11 @@ graph::Module map_functions(const graph::Module& module,
 }
 
 bool is_external(const graph::Function& function) { return function.attrs.contains("external"); }
+
+bool is_elementwise(const graph::OpDef& op) {
+  // These two are of the class, but align their operands by the result's shape and by channel.
+  return op.fusion <= graph::Fusion::Broadcast && &op != &op::broadcast_to && &op != &op::batch_norm;
+}
 
 graph::Function remove_dead_nodes(graph::Module& out, const graph::Function& function) {
   std::vector<bool> live(function.value_count());

@@ -15,6 +15,9 @@ graph::Module map_functions(const graph::Module& module,
 /// Whether a function belongs to another code generator.
 bool is_external(const graph::Function& function);
 
+/// Whether each element of the result comes from the elements of the operands that NumPy broadcasting puts beside it.
+bool is_elementwise(const graph::OpDef& op);
+
 /// `function` without the nodes that no result of it depends on.
 graph::Function remove_dead_nodes(graph::Module& out, const graph::Function& function);
 

@@ -8,7 +8,7 @@
 // The groups are those of fusion_groups.h (spec.md 7.1); at opt_level 0 every operator is its own. A function's
 // parameters stand in the order of first use from its last operator; equal groups share one function. Rank-0 constants
 // of common dtypes go inside, all others stay in the caller and are passed, unless `link_params` keeps them inside too.
-// A group's only results are what is read outside of it.
+// A group's only results are what is read outside of it. There is no marker that stops fusion: a function boundary does.
 //
 // Needs inferred types. Drops dead nodes first, since they would hold groups apart. Leaves functions that are primitive
 // or external and calls as they are, which makes it idempotent.

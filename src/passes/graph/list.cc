@@ -6,7 +6,7 @@ namespace tenon::pass {
 
 std::span<const Pass* const> graph_passes() {
   static constexpr const Pass* kPasses[] = {
-      &eliminate_common_subexpressions, &eliminate_dead, &fold_constants, &fuse, &infer, &simplify};
+      &eliminate_common_subexpressions, &eliminate_dead, &fold_batch_norm, &fold_constants, &fuse, &infer, &simplify};
   return kPasses;
 }
 

@@ -10,6 +10,7 @@
 
 #include "op/fold.h"
 #include "op/ops.h"
+#include "passes/graph/functions.h"
 
 namespace tenon::pass {
 namespace {
@@ -44,16 +45,20 @@ struct Site {
   }
 };
 
-/// The value of all elements of a constant operand, if they are equal bit for bit and there is one.
-std::optional<double> uniform(const Site& site, size_t operand) {
-  const Array* array = site.builder.constant_value(site.in(operand));
-  if (!array || array->bytes.empty()) return std::nullopt;
-  size_t step = static_cast<size_t>(byte_size(array->dtype));
-  if (std::memcmp(array->bytes.data(), array->bytes.data() + step, array->bytes.size() - step) != 0) return std::nullopt;
-  return op::with_wide(array->dtype, [&](auto wide) {
-    op::widen(*array, 0, 1, &wide);
+/// The value of all elements, if they are equal bit for bit and there is one.
+std::optional<double> uniform(const Array& array) {
+  if (array.bytes.empty()) return std::nullopt;
+  size_t step = static_cast<size_t>(byte_size(array.dtype));
+  if (std::memcmp(array.bytes.data(), array.bytes.data() + step, array.bytes.size() - step) != 0) return std::nullopt;
+  return op::with_wide(array.dtype, [&](auto wide) {
+    op::widen(array, 0, 1, &wide);
     return static_cast<double>(wide);
   });
+}
+
+std::optional<double> uniform(const Site& site, size_t operand) {
+  const Array* array = site.builder.constant_value(site.in(operand));
+  return array ? uniform(*array) : std::nullopt;
 }
 
 /// Whether every value of `from` is one of `to`.
@@ -197,6 +202,28 @@ Replacement simplify_pad(const Site& site) {
   return std::nullopt;
 }
 
+// conv(pad(x, 0)) -> conv(x) with wider padding.
+Replacement simplify_conv(const Site& site) {
+  const Node* inner = site.operand(0, op::pad);
+  if (!inner || std::get<std::string>(inner->attrs.find("mode")->second) != "constant") return std::nullopt;
+  const Array* border = site.builder.constant_value(inner->inputs[1]);
+  if (!border || uniform(*border) != 0) return std::nullopt;
+  const Ints &before = std::get<Ints>(inner->attrs.find("before")->second),
+             &after = std::get<Ints>(inner->attrs.find("after")->second);
+  auto negative = [](int64_t width) { return width < 0; };
+  if (std::any_of(before.begin(), before.end(), negative) || std::any_of(after.begin(), after.end(), negative))
+    return std::nullopt;
+  if (before[0] || before[1] || after[0] || after[1]) return std::nullopt;
+  Attrs attrs = site.node.attrs;
+  Ints& pads = std::get<Ints>(attrs.find("pads")->second);
+  size_t spatial = before.size() - 2;
+  for (size_t k = 0; k < spatial; ++k) {
+    pads[k] += before[k + 2];
+    pads[spatial + k] += after[k + 2];
+  }
+  return site.builder.call1(op::conv, {inner->inputs[0], site.in(1)}, std::move(attrs));
+}
+
 // concat(a, concat(b, c)) -> concat(a, b, c) on one axis, if nothing else needs the inner one.
 Replacement simplify_concat(const Site& site) {
   if (site.node.inputs.size() == 1) return site.in();
@@ -268,6 +295,7 @@ constexpr Rule kRules[] = {
     {&op::strided_slice, simplify_slice},
     {&op::split, simplify_split},
     {&op::pad, simplify_pad},
+    {&op::conv, simplify_conv},
     {&op::concat, simplify_concat},
 };
 
@@ -278,7 +306,7 @@ std::optional<ValueId> simplify_node(Builder& builder, const Node& node, const s
   for (const Rule& rule : kRules)
     if (rule.op == node.op)
       if (Replacement r = rule.apply(site)) return r;
-  if (node.op->fusion == graph::Fusion::Broadcast && node.op != &op::broadcast_to) return drop_broadcasts(site);
+  if (is_elementwise(*node.op)) return drop_broadcasts(site);
   return std::nullopt;
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "op/ops.h"
+#include "passes/graph/functions.h"
 
 namespace tenon::pass {
 namespace {
@@ -213,8 +214,7 @@ class Sinker {
     if (node.kind != NodeKind::Op) return std::nullopt;
     if (node.op == &op::transpose) return plan_transpose(node);
     if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return is_pending(v); })) return std::nullopt;
-    bool broadcasts = node.op->fusion <= Fusion::Broadcast && node.op != &op::broadcast_to;
-    if (broadcasts || node.op == &op::concat) return plan_joint(node);
+    if (is_elementwise(*node.op) || node.op == &op::concat) return plan_joint(node);
     if (node.op == &op::split || node.op == &op::pad || node.op == &op::strided_slice) return plan_cut(node);
     if (is_reduction(node)) return plan_reduction(node);
     return std::nullopt;

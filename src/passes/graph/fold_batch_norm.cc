@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Moves scales and shifts per output channel into the convolution, transposed convolution or matrix product before them.
+//
+//   %2 = conv(%0, w)                              %2 = conv(%0, w')         w' = w times the scale of each channel
+//   %3 = batch_norm(%2, …)                =>      %3 = add(%2, shift)
+//   %4 = add(multiply(%3, s), t)
+//
+// A chain is batch_norm, add, subtract, multiply, divide by constants that have one value per channel or one in all, and
+// neg, where only the last value has several readers. The scales are multiplied in f64 and the weights rounded once, so
+// results differ from the chain's in the last bits. A chain stays when a scale or a new weight is not finite, and a lone
+// add is what the pass leaves anyway, unless it adds nothing: a sum that starts at 0 is never -0, so + 0 is neutral here.
+// Anything else between, such as relu, ends the chain: a negative scale does not pass it.
+//
+// Needs inferred types and constant weights: runs after `fold-constants` and `simplify`. Leaves the old weights' table
+// entries to `eliminate-dead`. A batch_norm without such a neighbour stays an operator.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "op/fold.h"
+#include "op/ops.h"
+#include "passes/graph/functions.h"
+#include "passes/graph/passes.h"
+
+namespace tenon::pass {
+namespace {
+
+using graph::Function;
+using graph::Module;
+using graph::Node;
+using graph::NodeKind;
+using graph::ValueId;
+using Channels = std::vector<double>;
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+std::vector<double> read_all(const Array& array) {
+  std::vector<double> out(static_cast<size_t>(array.elements()));
+  op::widen(array, 0, array.elements(), out.data());
+  return out;
+}
+
+Array write_all(DType dtype, Shape shape, const std::vector<double>& values) {
+  MutableArray array(dtype, std::move(shape));
+  op::narrow(values.data(), static_cast<int64_t>(values.size()), array, 0);
+  return std::move(array).freeze();
+}
+
+bool all_finite(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+}
+
+/// scale * (the product) + shift, per output channel.
+struct Affine {
+  Channels scale, shift;
+  int steps = 0;
+  bool scales = false;
+
+  void apply(const Channels& times, const Channels& plus) {
+    for (size_t c = 0; c < scale.size(); ++c) {
+      scale[c] *= times[c];
+      shift[c] = shift[c] * times[c] + plus[c];
+    }
+    scales = scales || std::any_of(times.begin(), times.end(), [](double t) { return t != 1; });
+    ++steps;
+  }
+  bool shifts() const {
+    return std::any_of(shift.begin(), shift.end(), [](double s) { return s != 0; });
+  }
+  bool worth_folding() const {
+    return (scales || steps > 1 || (steps == 1 && !shifts())) && all_finite(scale) && all_finite(shift);
+  }
+};
+
+class Folder {
+ public:
+  Folder(Module& module, const Function& from)
+      : module_(module),
+        from_(from),
+        rewriter_(module, from),
+        reader_(from.value_count(), kNone),
+        uses_(graph::use_counts(from)) {
+    for (uint32_t i = 0; i < from.nodes.size(); ++i)
+      for (ValueId v : from.nodes[i].inputs) reader_[v.index] = i;
+    for (ValueId v : from.results) reader_[v.index] = kNone;
+  }
+
+  Function run() {
+    for (const Node& node : from_.nodes) {
+      if (folded_.contains(node.first_result)) continue;
+      if (!is_anchor(node) || !fold(node)) rewriter_.keep(node);
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  const Array* constant(ValueId v) const {
+    const Node* node = from_.definition(v);
+    return node && node->kind == NodeKind::Constant ? &module_.constants.find(node->callee)->second : nullptr;
+  }
+
+  bool is_anchor(const Node& node) const {
+    if (node.kind != NodeKind::Op) return false;
+    bool product = node.op == &op::conv || node.op == &op::conv_transpose || node.op == &op::matmul;
+    DType dtype = node.types[0].dtype;
+    if (!product || (dtype != DType::F32 && dtype != DType::F64)) return false;
+    const Array* weights = constant(node.inputs[1]);
+    return weights && weights->shape.size() >= 2 && !weights->bytes.empty();
+  }
+
+  static size_t channel_axis(const Node& anchor) {
+    return anchor.op == &op::matmul ? static_cast<size_t>(anchor.types[0].rank()) - 1 : 1;
+  }
+
+  /// A constant operand as a value per channel; nothing if it differs along another axis.
+  std::optional<Channels> per_channel(ValueId v, const TensorType& type, size_t axis) const {
+    const Array* array = constant(v);
+    if (!array || array->shape.size() > type.shape.size()) return std::nullopt;
+    size_t missing = type.shape.size() - array->shape.size();
+    for (size_t k = 0; k < array->shape.size(); ++k)
+      if (array->shape[k] != 1 && k + missing != axis) return std::nullopt;
+    Channels values = read_all(*array);
+    size_t channels = static_cast<size_t>(tir::int_value(type.shape[axis]));
+    if (values.size() == 1) values.assign(channels, values[0]);
+    if (values.size() != channels) return std::nullopt;
+    return values;
+  }
+
+  /// Adds what `node` does to `value`; false if it isn't a scale and a shift per channel.
+  bool absorb(const Node& node, ValueId value, size_t axis, Affine& affine) const {
+    if (node.kind != NodeKind::Op || node.types.size() != 1 || node.types[0] != from_.type(value)) return false;
+    size_t channels = affine.scale.size();
+    Channels ones(channels, 1), zeros(channels, 0);
+    if (node.op == &op::batch_norm) return axis == 1 && node.inputs[0] == value && absorb_batch_norm(node, affine);
+    if (node.op == &op::neg) {
+      affine.apply(Channels(channels, -1), zeros);
+      return true;
+    }
+    if (node.inputs.size() != 2) return false;
+    bool first = node.inputs[0] == value;
+    std::optional<Channels> c = per_channel(node.inputs[first ? 1 : 0], node.types[0], axis);
+    if (!c) return false;
+    if (node.op == &op::add) {
+      affine.apply(ones, *c);
+    } else if (node.op == &op::multiply) {
+      affine.apply(*c, zeros);
+    } else if (node.op == &op::subtract && !first) {
+      affine.apply(Channels(channels, -1), *c);
+    } else if (node.op == &op::subtract) {
+      for (double& x : *c) x = -x;
+      affine.apply(ones, *c);
+    } else if (node.op == &op::divide && first) {
+      for (double& x : *c) x = 1 / x;
+      affine.apply(*c, zeros);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool absorb_batch_norm(const Node& node, Affine& affine) const {
+    std::vector<Channels> statistics;  // scale, bias, mean, variance
+    for (size_t k = 1; k < node.inputs.size(); ++k) {
+      const Array* array = constant(node.inputs[k]);
+      if (!array || static_cast<size_t>(array->elements()) != affine.scale.size()) return false;
+      statistics.push_back(read_all(*array));
+    }
+    double epsilon = std::get<double>(node.attrs.find("epsilon")->second);
+    Channels times, plus;
+    for (size_t c = 0; c < affine.scale.size(); ++c) {
+      times.push_back(statistics[0][c] / std::sqrt(statistics[3][c] + epsilon));
+      plus.push_back(statistics[1][c] - statistics[2][c] * times[c]);
+    }
+    affine.apply(times, plus);
+    return true;
+  }
+
+  bool fold(const Node& anchor) {
+    size_t axis = channel_axis(anchor);
+    const int64_t* channels = tir::as_int(anchor.types[0].shape[axis]);
+    if (!channels) return false;
+    Affine affine{Channels(static_cast<size_t>(*channels), 1), Channels(static_cast<size_t>(*channels), 0)};
+    ValueId value = anchor.result();
+    std::vector<ValueId> chain = {value};
+    while (uses_[value.index] == 1 && reader_[value.index] != kNone) {
+      const Node& node = from_.nodes[reader_[value.index]];
+      if (!absorb(node, value, axis, affine)) break;
+      value = node.result();
+      chain.push_back(value);
+    }
+    if (!affine.worth_folding()) return false;
+    std::vector<double> weights = scaled_weights(anchor, affine.scale);
+    if (!all_finite(weights)) return false;
+    emit(anchor, value, weights, affine);
+    for (ValueId v : chain) folded_.insert(v.index);
+    return true;
+  }
+
+  std::vector<double> scaled_weights(const Node& anchor, const Channels& scale) const {
+    const Array& array = *constant(anchor.inputs[1]);
+    std::vector<double> weights = read_all(array);
+    size_t channels = scale.size(), block = weights.size() / channels;
+    if (anchor.op == &op::matmul) block = 1;
+    if (anchor.op == &op::conv_transpose) {
+      // [C, O/groups, kernel…]: output channels repeat within the input channels of a group.
+      size_t per_group = static_cast<size_t>(array.shape[1]), inputs = static_cast<size_t>(array.shape[0]);
+      size_t groups = channels / per_group, taps = weights.size() / (inputs * per_group);
+      for (size_t i = 0; i < weights.size(); ++i) {
+        size_t group = i / (taps * per_group) / (inputs / groups);
+        weights[i] *= scale[group * per_group + i / taps % per_group];
+      }
+      return weights;
+    }
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] *= scale[i / block % channels];
+    return weights;
+  }
+
+  /// The new product and shift stand where the old product stood; `last` is what the chain computed.
+  void emit(const Node& anchor, ValueId last, const std::vector<double>& weights, const Affine& affine) {
+    const Array& old = *constant(anchor.inputs[1]);
+    graph::Builder& builder = rewriter_.builder();
+    builder.at(anchor.name, anchor.span);
+    ValueId w = builder.constant(write_all(old.dtype, old.shape, weights), from_.definition(anchor.inputs[1])->callee);
+    ValueId y = builder.call1(*anchor.op, {rewriter_(anchor.inputs[0]), w}, anchor.attrs);
+    if (affine.shifts()) {
+      Shape shape(anchor.types[0].shape.size() - channel_axis(anchor), 1);
+      shape[0] = static_cast<int64_t>(affine.shift.size());
+      builder.at(from_.definition(last)->name, from_.definition(last)->span);
+      y = builder.call1(op::add, {y, builder.constant(write_all(old.dtype, shape, affine.shift), "shift")});
+    }
+    rewriter_.replace(last, y);
+  }
+
+  Module& module_;
+  const Function& from_;
+  graph::Rewriter rewriter_;
+  std::vector<uint32_t> reader_;  // the last node that reads a value; kNone if none does or it is a result
+  std::vector<uint32_t> uses_;
+  std::set<uint32_t> folded_;  // values of chains that are done
+};
+
+Module run(const Module& module, const PassOptions&) {
+  return map_functions(module, [](Module& out, const Function& function) { return Folder(out, function).run(); });
+}
+
+}  // namespace
+
+const Pass fold_batch_norm{"fold-batch-norm", "move scales and shifts per channel into the weights before them", run};
+
+}  // namespace tenon::pass
