@@ -4,12 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace tenon {
 namespace {
 
 void render_one(std::string& out, const Diagnostic& d, std::string_view severity) {
-  if (d.span.file && d.span.line > 0)
-    out += fmt::format("{}:{}:{}: ", *d.span.file, d.span.line, d.span.column);
+  if (d.span.file && d.span.line > 0) out += fmt::format("{}:{}:{}: ", *d.span.file, d.span.line, d.span.column);
   out += fmt::format("{}: ", severity);
   if (!d.node.empty()) out += fmt::format("{}: ", d.node);
   out += d.message;
@@ -42,6 +43,20 @@ CompileError::CompileError(std::vector<Diagnostic> diagnostics) : diagnostics_(s
   check(!diagnostics_.empty(), "a CompileError holds at least one diagnostic");
   for (const Diagnostic& d : diagnostics_) text_ += render(d);
   if (!text_.empty()) text_.pop_back();
+}
+
+void ErrorList::add(Diagnostic diagnostic) {
+  constexpr size_t kMost = 100;
+  diagnostics_.push_back(std::move(diagnostic));
+  if (diagnostics_.size() >= kMost) throw_any();
+}
+
+void ErrorList::add(const CompileError& error) {
+  for (const Diagnostic& d : error.diagnostics()) add(d);
+}
+
+void ErrorList::throw_any() {
+  if (!diagnostics_.empty()) throw CompileError(std::exchange(diagnostics_, {}));
 }
 
 void fail_internal(const std::string& what, const char* file, int line) {

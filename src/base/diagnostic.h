@@ -67,6 +67,20 @@ class CompileError : public std::exception {
   std::string text_;
 };
 
+/// The findings of one stage, collected and thrown together at its end.
+class ErrorList {
+ public:
+  /// Throws what is there once 100 are.
+  void add(Diagnostic diagnostic);
+  void add(const CompileError& error);
+  bool empty() const { return diagnostics_.empty(); }
+  /// Throws one CompileError with every finding, if there is any.
+  void throw_any();
+
+ private:
+  std::vector<Diagnostic> diagnostics_;
+};
+
 /// Tenon is wrong: a broken invariant, with the place that noticed.
 class InternalError : public std::exception {
  public:

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,46 +11,60 @@
 
 namespace tenon {
 
-enum class TokenKind : uint8_t { End, Name, At, Percent, Integer, Float, String, Punct };
+enum class TokenKind : uint8_t { End, Name, At, Percent, Integer, Float, String, Punct, Bad };
 
-/// `@name` and `%12` come as one token whose text is what follows the sign; a string's text is unescaped.
+/// `@name` and `%12` come as one token whose text is what follows the sign; a string's text is unescaped, a number's is
+/// as written, and that of characters that form no token (Bad) says what is wrong with them.
 struct Token {
   TokenKind kind = TokenKind::End;
   std::string text;
-  int64_t integer = 0;
-  double number = 0;
   uint32_t line = 0, column = 0, length = 0;
 };
 
-/// A tokenizer with one token of look-ahead. `#` starts a comment to the end of the line. Names may hold `.`, `_` and
-/// digits. Numbers: decimal integers, decimal and hex floats, `inf`, `nan` (as names), each with an optional minus
-/// sign directly before it where a number is read by `integer()` or `number()`.
+/// A tokenizer with one token of look-ahead; copying it marks a place to return to. `#` starts a comment to the end of
+/// the line. Names may hold `.`, `_` and digits. Numbers: decimal integers, decimal and hex floats, `inf`, `nan` (as
+/// names), each with an optional minus sign before it where a number is read by `expect_integer` or `expect_number`.
+/// Every failure is a CompileError at the current token; a Bad token fails when something else is expected there.
 class TextCursor {
  public:
+  /// `text` must outlive the cursor.
   TextCursor(std::string file, std::string_view text);
 
   const Token& peek() const { return token_; }
   Token next();
   bool at_end() const { return token_.kind == TokenKind::End; }
+  /// Whether this punctuation or name comes next.
+  bool at(std::string_view text) const;
   /// Consumes the punctuation or the name if it comes next.
   bool accept(std::string_view text);
   /// As accept, else throws naming what was expected and found.
   void expect(std::string_view text);
+  /// A name, `@name` or string; `what` describes it in the error.
   std::string expect_name(std::string_view what);
+  std::string expect_at(std::string_view what);
   std::string expect_string(std::string_view what);
   int64_t expect_integer(std::string_view what);
   double expect_number(std::string_view what);
 
-  Span span() const;
+  Span span() const { return span(token_); }
   Span span(const Token& token) const;
-  /// The line of the text that a span points into.
+  /// The line of the text that a span points into, control characters as spaces; nothing for a column past 200.
   std::string excerpt(const Span& span) const;
-  /// A diagnostic at the current token.
+  /// A diagnostic at the current token, or at one read before.
   Diagnostic error(std::string code, std::string message, std::string expected = {}) const;
+  Diagnostic error(const Token& token, std::string code, std::string message, std::string expected = {}) const;
   [[noreturn]] void fail(std::string code, std::string message, std::string expected = {}) const;
+  /// The current token is not what was expected (`unexpected-token`, or `bad-token` if it is no token at all).
+  [[noreturn]] void fail_unexpected(std::string_view expected) const;
 
  private:
   void advance();
+  void skip_blanks();
+  void read_string();
+  void read_number();
+  void read_punctuation();
+  std::string expect_kind(TokenKind kind, std::string_view what);
+
   std::shared_ptr<const std::string> file_;
   std::string_view text_;
   size_t position_ = 0;

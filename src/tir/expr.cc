@@ -2,6 +2,7 @@
 // Construction, equality, hash and child walk of expressions; the one switch over every kind.
 #include "tir/expr.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -166,6 +167,15 @@ std::string_view name(Scope scope) {
   return kNames[static_cast<int>(scope)];
 }
 
+bool is_printable_name(std::string_view name) {
+  constexpr std::string_view kReserved[] = {"true", "false", "inf", "nan", "cast", "reinterpret", "local", "reg", "strides"};
+  auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (name.empty() || !is_letter(name[0]) || dtype_from_name(name)) return false;
+  for (char c : name)
+    if (!is_letter(c) && !(c >= '0' && c <= '9') && c != '.') return false;
+  return std::find(std::begin(kReserved), std::end(kReserved), name) == std::end(kReserved);
+}
+
 Expr int_imm(DType dtype, int64_t value) {
   check(!is_float(dtype), "an integer constant has an integer or bool dtype");
   return make<IntImm>(dtype, wrap(dtype, value));
@@ -175,6 +185,7 @@ Expr bool_imm(bool value) { return int_imm(DType::Bool, value); }
 
 Expr float_imm(DType dtype, double value) {
   check(is_float(dtype), "a float constant has a float dtype");
+  if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();
   switch (dtype) {
     case DType::F32: value = static_cast<float>(value); break;
     case DType::F16: value = half_to_float(float_to_half(static_cast<float>(value))); break;

@@ -195,12 +195,15 @@ int arity(Intrinsic op);
 /// Comparisons, And and Or.
 bool gives_bool(BinaryOp op);
 std::string_view name(Scope scope);
+/// Whether the text can hold a variable or buffer of this name: letters, digits, `_` and `.`, no digit first, and not a
+/// word that the grammar gives a meaning where a name may stand.
+bool is_printable_name(std::string_view name);
 
 // Builders. They check the dtype rules, fold integer constants exactly at their width, and drop neutral index
 // arithmetic (x+0, x*1, x*0, x//1, x%1 on i64). They never fold float arithmetic.
 Expr int_imm(DType dtype, int64_t value);
 Expr bool_imm(bool value);
-/// Rounds to the dtype.
+/// Rounds to the dtype; every NaN becomes the one quiet NaN.
 Expr float_imm(DType dtype, double value);
 /// A constant of any dtype from a small number.
 Expr imm(DType dtype, double value);

@@ -367,7 +367,7 @@ std::string NameSupply::fresh(std::string_view base) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   if (clean.empty() || std::isdigit(static_cast<unsigned char>(clean[0]))) clean.insert(0, "_");
   auto [it, inserted] = used_.emplace(clean, 0);
-  if (inserted) return clean;
+  if (inserted && is_printable_name(clean)) return clean;
   for (;;) {
     std::string candidate = clean + '_' + std::to_string(++it->second);
     if (used_.emplace(candidate, 0).second) return candidate;

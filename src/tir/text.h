@@ -25,18 +25,26 @@ std::string print_attrs(const Attrs& attrs);
 /// The bytes of a constant: `bytes "0000803f"` in hex up to 64 bytes, else `hash "…"`, its array added to `constants`.
 std::string print_constant(const Array& data, ConstantBytes* constants);
 
-/// Reads one function; the cursor stands at `primfunc`. Errors are collected in the cursor's diagnostics and thrown
-/// as one CompileError. Long constants are looked up by hash in `constants`.
+/// Reads one function; the cursor stands at `primfunc`. Throws one CompileError with every error found; the cursor then
+/// stands behind the function if its braces match. Long constants are looked up by hash in `constants`.
 PrimFunc parse_prim_func(TextCursor& cursor, const ConstantBytes& constants);
+/// One function in a text of its own.
+PrimFunc parse_prim_func(std::string_view file, std::string_view text, const ConstantBytes& constants = {});
 Attrs parse_attrs(TextCursor& cursor);
 /// Reads what print_constant printed for an array of this dtype and shape.
 Array parse_constant(TextCursor& cursor, DType dtype, Shape shape, const ConstantBytes& constants);
-/// Reads a shape or an expression whose variables are declared by `vars`.
+DType parse_dtype(TextCursor& cursor);
+/// An expression whose variables are declared by `vars`; it reads no buffer.
 Expr parse_expr(TextCursor& cursor, const VarMap& vars);
+/// `[n,3,(2 * h)]`: i64 expressions over symbols. With `declare`, an unknown name becomes a symbol.
+std::vector<Expr> parse_shape(TextCursor& cursor, VarMap& symbols, bool declare);
 
 /// Throws CompileError listing every broken rule: undeclared or redeclared names, wrong ranks and dtypes, a store to an
 /// input or a constant, vectorized or unrolled loops without constant extents, a block variable bound twice, reads or
-/// writes outside a block's declared regions' buffers.
+/// writes outside a block's declared regions' buffers, nesting that no text may have.
 void verify(const PrimFunc& function);
+
+/// Expressions and statements nest at most this deep, so that no text can exhaust the stack of a recursive reader.
+inline constexpr int kMaxNesting = 1000;
 
 }  // namespace tenon::tir
