@@ -108,6 +108,16 @@ double TextCursor::expect_number(std::string_view what) {
   return negative ? -value : value;
 }
 
+void TextCursor::skip_item(uint32_t line) {
+  int depth = 0;
+  while (!at_end()) {
+    if (depth == 0 && (token_.line != line || at("}"))) return;
+    if (at("{")) ++depth;
+    if (at("}")) --depth;
+    line = next().line;
+  }
+}
+
 Span TextCursor::span(const Token& token) const { return {file_, token.line, token.column, token.length}; }
 
 std::string TextCursor::excerpt(const Span& span) const {

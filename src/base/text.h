@@ -46,6 +46,10 @@ class TextCursor {
   int64_t expect_integer(std::string_view what);
   double expect_number(std::string_view what);
 
+  /// Behind an item that could not be read: skips the rest of the item that started on `line`, with the braces opened
+  /// there, but not a closing brace around it.
+  void skip_item(uint32_t line);
+
   Span span() const { return span(token_); }
   Span span(const Token& token) const;
   /// The line of the text that a span points into, control characters as spaces; nothing for a column past 200.

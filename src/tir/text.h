@@ -32,7 +32,7 @@ PrimFunc parse_prim_func(TextCursor& cursor, const ConstantBytes& constants);
 PrimFunc parse_prim_func(std::string_view file, std::string_view text, const ConstantBytes& constants = {});
 Attrs parse_attrs(TextCursor& cursor);
 /// Reads what print_constant printed for an array of this dtype and shape.
-Array parse_constant(TextCursor& cursor, DType dtype, Shape shape, const ConstantBytes& constants);
+Array parse_constant(TextCursor& cursor, DType dtype, std::span<const Expr> extents, const ConstantBytes& constants);
 DType parse_dtype(TextCursor& cursor);
 /// An expression whose variables are declared by `vars`; it reads no buffer.
 Expr parse_expr(TextCursor& cursor, const VarMap& vars);

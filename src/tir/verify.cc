@@ -94,9 +94,15 @@ void Verifier::declare_buffer(const Buffer& buffer, bool read_only) {
       if (e->dtype != DType::I64)
         report("dtype-mismatch", fmt::format("an extent of `{}` is {}", buffer->name, name(e->dtype)), "i64");
     }
+  Shape known;
   for (const Expr& e : buffer->shape)
-    if (const int64_t* extent = as_int(e); extent && *extent < 0)
-      report("negative-extent", fmt::format("`{}` has the extent {}", buffer->name, *extent), "at least 0");
+    if (const int64_t* extent = as_int(e)) known.push_back(*extent);
+  try {
+    element_count(known);
+  } catch (const CompileError& error) {
+    report("tensor-too-large", fmt::format("`{}` has the extents {}", buffer->name, to_string(known)),
+           error.diagnostics()[0].expected);
+  }
   if (!buffer->strides.empty() && buffer->strides.size() != buffer.rank())
     report("rank-mismatch", fmt::format("`{}` has {} strides", buffer->name, buffer->strides.size()),
            fmt::format("one for each of its {} axes", buffer.rank()));
