@@ -74,7 +74,6 @@ class ErrorList {
   void add(Diagnostic diagnostic);
   void add(const CompileError& error);
   bool empty() const { return diagnostics_.empty(); }
-  size_t size() const { return diagnostics_.size(); }
   /// Throws one CompileError with every finding, if there is any.
   void throw_any();
 

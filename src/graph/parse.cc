@@ -20,9 +20,9 @@ Diagnostic placed(Diagnostic d, const TextCursor& cursor, const std::string& fun
 /// One function. A node that could not be read is reported once; the nodes that read its results are passed over.
 class FunctionParser {
  public:
-  FunctionParser(TextCursor& cursor, const OpTable& ops, Module& module, ErrorList& errors, std::string name)
-      : cursor_(cursor), ops_(ops), module_(module), errors_(errors), name_(name), builder_(module, std::move(name)) {}
-  /// The function; nothing useful once an error is kept.
+  FunctionParser(TextCursor& cursor, const OpTable& ops, Module& module, const std::string& name)
+      : cursor_(cursor), ops_(ops), module_(module), name_(name), builder_(module, name) {}
+  /// Throws every error of the function at its end.
   Function function();
 
  private:
@@ -59,7 +59,7 @@ class FunctionParser {
   TextCursor& cursor_;
   const OpTable& ops_;
   Module& module_;
-  ErrorList& errors_;
+  ErrorList errors_;
   std::string name_;
   Builder builder_;
   tir::VarMap symbols_;
@@ -176,12 +176,14 @@ Function FunctionParser::whole() {
 }
 
 Function FunctionParser::function() {
+  Function f;
   try {
-    return whole();
+    f = whole();
   } catch (const CompileError& error) {
     for (const Diagnostic& d : error.diagnostics()) errors_.add(placed(d, cursor_, name_));
-    return {};
   }
+  errors_.throw_any();
+  return f;
 }
 
 void FunctionParser::node() {
@@ -246,10 +248,10 @@ void FunctionParser::check_types(const Line& line, const std::vector<TensorType>
     throw CompileError(cursor_.error(line.results[0], "result-count", fmt::format("{} results are named", line.results.size()),
                                      std::to_string(computed.size())));
   if (!line.types.empty() && line.types != computed) {
-    Diagnostic d = cursor_.error(line.types_at, "type-mismatch", "the result is written as " + to_string(std::span(line.types)),
-                                 to_string(std::span(computed)));
+    Diagnostic d = cursor_.error(line.types_at, "type-mismatch", "the result is written as " + print(std::span(line.types)),
+                                 print(std::span(computed)));
     d.node = line.verb.text;
-    d.found = to_string(std::span(line.types));
+    d.found = print(std::span(line.types));
     throw CompileError(std::move(d));
   }
 }
@@ -354,7 +356,7 @@ void ModuleParser::item() {
   } else if (cursor_.accept("fn")) {
     Token at = cursor_.peek();
     std::string name = cursor_.expect_at("the function's name");
-    Function f = FunctionParser(cursor_, ops_, module_, errors_, name).function();
+    Function f = FunctionParser(cursor_, ops_, module_, name).function();
     check_new(at);
     module_.functions.emplace(name, std::move(f));
   } else if (cursor_.at("primfunc")) {
@@ -371,15 +373,13 @@ void ModuleParser::item() {
 Module ModuleParser::module() {
   while (!cursor_.at_end()) {
     Token start = cursor_.peek();
-    size_t errors_before = errors_.size();
     try {
       item();
     } catch (const CompileError& error) {
       keep(error);
+      if (cursor_.peek().line == start.line && cursor_.peek().column == start.column) cursor_.next();
+      while (!cursor_.at_end() && !at_item()) cursor_.next();
     }
-    if (errors_.size() == errors_before) continue;
-    if (cursor_.peek().line == start.line && cursor_.peek().column == start.column) cursor_.next();
-    while (!cursor_.at_end() && !at_item()) cursor_.next();
   }
   errors_.throw_any();
   try {

@@ -50,7 +50,7 @@ void put_node(std::string& out, const Node& node) {
   }
   put_attrs(out, node.attrs);
   out += " : ";
-  put_list(out, node.types, [&](const TensorType& t) { out += to_string(t); });
+  out += print(std::span(node.types));
   if (!node.name.empty()) out += "  " + quote(node.name);
   out += '\n';
 }
@@ -77,6 +77,12 @@ void put_function(std::string& out, const Function& f) {
 }
 
 }  // namespace
+
+std::string print(std::span<const TensorType> types) {
+  std::string out;
+  put_list(out, types, [&](const TensorType& t) { out += to_string(t); });
+  return out;
+}
 
 std::string print(const Function& function) {
   std::string out;

@@ -23,6 +23,8 @@ namespace tenon::graph {
 
 /// Linear in the size of the module.
 std::string print(const Function& function);
+/// `f32[1,4], i64[]`
+std::string print(std::span<const TensorType> types);
 std::string print(const Module& module, tir::ConstantBytes* long_constants = nullptr);
 
 /// Parses, infers and checks a module. Attributes and types are checked against what is written. Throws CompileError

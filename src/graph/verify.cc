@@ -186,7 +186,7 @@ void ModuleVerifier::node(const Node& n) {
         report("unknown-constant", fmt::format("`@{}` is no constant of the module", n.callee), "one of the module's constants",
                &n);
       else if (n.types.size() != 1 || !(n.types[0] == type_of(it->second)))
-        report("type-mismatch", fmt::format("`@{}` is read as {}", n.callee, to_string(std::span(n.types))),
+        report("type-mismatch", fmt::format("`@{}` is read as {}", n.callee, print(std::span(n.types))),
                to_string(type_of(it->second)), &n);
       return;
     }
@@ -203,8 +203,8 @@ void ModuleVerifier::op_node(const Node& n) {
     Attrs attrs = n.attrs;
     std::vector<TensorType> computed = infer_types(*n.op, operands, attrs, n.name, n.span);
     if (computed != n.types)
-      report("type-mismatch", fmt::format("`{}` gives {}", n.op->name, to_string(std::span(n.types))),
-             to_string(std::span(computed)), &n);
+      report("type-mismatch", fmt::format("`{}` gives {}", n.op->name, print(std::span(n.types))), print(std::span(computed)),
+             &n);
     if (attrs != n.attrs)
       report("missing-attribute", fmt::format("`{}` has the attributes {}", n.op->name, tir::print_attrs(n.attrs)),
              tir::print_attrs(attrs), &n);
@@ -241,11 +241,11 @@ void ModuleVerifier::call(const Node& n) {
     s->outputs = with_symbols(std::move(s->outputs), symbols);
   }
   if (operands != s->inputs)
-    report("signature-mismatch", fmt::format("`@{}` is called on {}", n.callee, to_string(std::span(operands))),
-           to_string(std::span(s->inputs)), &n);
+    report("signature-mismatch", fmt::format("`@{}` is called on {}", n.callee, print(std::span(operands))),
+           print(std::span(s->inputs)), &n);
   else if (n.types != s->outputs)
-    report("signature-mismatch", fmt::format("`@{}` gives {}", n.callee, to_string(std::span(n.types))),
-           to_string(std::span(s->outputs)), &n);
+    report("signature-mismatch", fmt::format("`@{}` gives {}", n.callee, print(std::span(n.types))), print(std::span(s->outputs)),
+           &n);
 }
 
 void ModuleVerifier::results(const Function& f) {

@@ -46,12 +46,6 @@ std::string to_string(std::span<const Dim> shape) {
 
 std::string to_string(const TensorType& type) { return std::string(name(type.dtype)) + to_string(std::span(type.shape)); }
 
-std::string to_string(std::span<const TensorType> types) {
-  std::string out;
-  for (size_t i = 0; i < types.size(); ++i) out += (i ? ", " : "") + to_string(types[i]);
-  return out;
-}
-
 TensorType type_of(const Array& array) { return TensorType::of(array.dtype, array.shape); }
 
 }  // namespace tenon

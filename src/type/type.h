@@ -40,8 +40,6 @@ bool same_shape(std::span<const Dim> a, std::span<const Dim> b);
 
 /// `f32[n,3,224]`
 std::string to_string(const TensorType& type);
-/// `f32[1,4], i64[]`
-std::string to_string(std::span<const TensorType> types);
 std::string to_string(std::span<const Dim> shape);
 std::string to_string(const Dim& dim);
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <random>
 
+#include "base/hash.h"
 #include "op/all_ops.h"
 #include "support/round_trip.h"
 
@@ -81,9 +82,28 @@ Module everything() {
 }  // namespace
 
 TEST(GraphText, PrintsAsDocumented) {
-  EXPECT_EQ(print(everything()), R"(module {opt_level = 3, stage = "fuse"}
-constant @large : f32[5,8] = hash "c1fcf4c4ad1f3a5d6ee1a5f1e52f4ea9"
-constant @w : f32[1,8] = bytes "0000803f000000400000404000008040"
+  Module m = everything();
+  EXPECT_EQ(print(m), R"(module {opt_level = 3, stage = "fuse"}
+constant @large : f32[5,8] = hash ")" + hash128(m.constants.at("large").bytes).hex() + R"("
+constant @w : f32[1,8] = bytes "0000803f0000004000004040000080400000a0400000c0400000e04000000041"
+fn @fused.relu(%0: f32[2,4]) {primitive = true} {
+  %1 = relu(%0) : f32[2,4]
+  return %1
+}
+fn @main(%0: f32[n,8] "x:0 \"\xc3\xa9\"", %1: f32[2,8] "y", %2: f32[5] "z") -> ("a", "b", "c", "d", "e") {
+  %3 = constant @w : f32[1,8]
+  %4 = constant @large : f32[5,8]
+  %5 = concat(%0, %4, %0, %3) {axis = 0} : f32[(((n + 5) + n) + 1),8]  "model/join"
+  %6, %7 = split(%1) {axis = 1, sizes = [4,4]} : f32[2,4], f32[2,4]
+  %8 = call @fused.relu(%7) : f32[2,4]
+  %9 = call_lowered @copy(%2) {note = "by hand"} : f32[5]  "copied"
+  return %5, %6, %8, %9, %1
+}
+primfunc @copy(x: f32[n]) -> (y: f32[n]) {
+  for i = 0 extent n {
+    y[i] = x[i]
+  }
+}
 )");
 }
 
