@@ -33,7 +33,7 @@ std::errc read_double(std::string_view text, double& value) {
 
 std::string describe(const Token& token) {
   switch (token.kind) {
-    case TokenKind::End: return "the end of the text";
+    case TokenKind::End: return "end of the text";
     case TokenKind::At: return fmt::format("`@{}`", token.text);
     case TokenKind::Percent: return fmt::format("`%{}`", token.text);
     case TokenKind::String: return quote(token.text);
@@ -54,7 +54,7 @@ TextCursor::TextCursor(std::string file, std::string_view text)
 }
 
 Token TextCursor::next() {
-  Token token = std::move(token_);
+  Token token = token_;
   advance();
   return token;
 }
@@ -108,13 +108,10 @@ double TextCursor::expect_number(std::string_view what) {
   return negative ? -value : value;
 }
 
-void TextCursor::skip_item(uint32_t line) {
-  int depth = 0;
+void TextCursor::skip_item(Item item) {
   while (!at_end()) {
-    if (depth == 0 && (token_.line != line || at("}"))) return;
-    if (at("{")) ++depth;
-    if (at("}")) --depth;
-    line = next().line;
+    if (depth_ <= item.depth && (token_.line != item.line || at("}"))) return;
+    item.line = next().line;
   }
 }
 
@@ -178,6 +175,8 @@ void TextCursor::skip_blanks() {
 }
 
 void TextCursor::advance() {
+  if (at("{")) ++depth_;
+  if (at("}")) --depth_;
   skip_blanks();
   size_t start = position_;
   token_.line = line_;

@@ -2,7 +2,7 @@
 // Reads what print.cc writes. The grammar is in docs/graph-ir.md.
 #include <fmt/format.h>
 
-#include <charconv>
+#include <set>
 #include <unordered_map>
 
 #include "graph/text.h"
@@ -63,6 +63,7 @@ class FunctionParser {
   std::string name_;
   Builder builder_;
   tir::VarMap symbols_;
+  std::set<std::string> names_;                                     // of the parameters, in the user's model
   std::unordered_map<std::string, std::optional<ValueId>> values_;  // by the number written
 };
 
@@ -120,7 +121,11 @@ void FunctionParser::parameter() {
   Token at = value_token();
   cursor_.expect(":");
   TensorType param_type = type(true);
-  std::string name = cursor_.peek().kind == TokenKind::String ? cursor_.next().text : "";
+  Token name_at = cursor_.peek();
+  std::string name = name_at.kind == TokenKind::String ? cursor_.next().text : "";
+  if (!name.empty() && !names_.insert(name).second)
+    throw CompileError(cursor_.error(name_at, "duplicate-name", fmt::format("two parameters are named {}", quote(name)),
+                                     "names that are unique in their function"));
   define(at, builder_.param(std::move(name), std::move(param_type)));
 }
 
@@ -137,13 +142,13 @@ std::vector<std::string> FunctionParser::names_of_results() {
 /// The nodes up to `return`; the reading goes on behind one that is wrong.
 void FunctionParser::body() {
   while (!cursor_.at("return")) {
-    uint32_t line = cursor_.peek().line;
+    TextCursor::Item item = cursor_.item();
     try {
       node();
     } catch (const CompileError& error) {
       if (cursor_.at_end() || cursor_.at("}")) throw;
       for (const Diagnostic& d : error.diagnostics()) errors_.add(placed(d, cursor_, name_));
-      cursor_.skip_item(line);
+      cursor_.skip_item(item);
     }
   }
 }
@@ -292,8 +297,7 @@ std::vector<ValueId> FunctionParser::build_reference(const Line& line, NodeKind 
                                        "a constant declared above"));
     node.types = {type_of(it->second)};
   } else if (line.types.empty()) {
-    throw CompileError(
-        cursor_.error(line.types_at, "unexpected-token", "a call has no types", "`:` and the types of its results"));
+    throw CompileError(cursor_.error(line.verb, "unexpected-token", "a call has no types", "`:` and the types of its results"));
   }
   check_types(line, node.types);
   return builder_.append(std::move(node));

@@ -69,6 +69,7 @@ class FunctionParser : ExprParser {
   const ConstantBytes& constants_;
   ErrorList errors_;
   std::string function_;
+  std::unordered_map<const StmtNode*, Span> places_;
   std::unordered_map<std::string, Meaning> names_;
   std::vector<std::string> declared_;  // in scope, in order
   bool declare_symbols_ = false;
@@ -171,16 +172,22 @@ bool FunctionParser::attributes_follow() const {
 PrimFunc FunctionParser::function() {
   PrimFunc f;
   cursor_.expect("primfunc");
+  Span name = cursor_.span();
   recovering([&] { head(f); });
   if (errors_.empty()) recovering([&] { f.body = body(); });
   errors_.throw_any();
+  verify(f, [&](const Stmt& s, Diagnostic& d) {
+    auto place = places_.find(s.get());
+    d.span = place == places_.end() ? name : place->second;
+    d.excerpt = cursor_.excerpt(d.span);
+  });
   return f;
 }
 
 /// Reads one item of a list between braces; an error in it is kept and the reading goes on behind it.
 template <class F>
 void FunctionParser::recovering(F&& read) {
-  uint32_t line = cursor_.peek().line;
+  TextCursor::Item item = cursor_.item();
   try {
     read();
     return;
@@ -191,7 +198,7 @@ void FunctionParser::recovering(F&& read) {
     }
   } catch (const AlreadyReported&) {
   }
-  cursor_.skip_item(line);
+  cursor_.skip_item(item);
 }
 
 std::vector<Stmt> FunctionParser::statements() {
@@ -200,7 +207,11 @@ std::vector<Stmt> FunctionParser::statements() {
   size_t mark = declared_.size();
   while (!cursor_.accept("}")) {
     if (cursor_.at_end()) cursor_.fail_unexpected("a statement or `}`");
-    recovering([&] { list.push_back(statement()); });
+    recovering([&] {
+      Span place = cursor_.span();
+      list.push_back(statement());
+      places_.emplace(list.back().get(), std::move(place));
+    });
   }
   leave_scope(mark);
   return list;

@@ -11,13 +11,14 @@
 
 #include "base/mapped_file.h"
 #include "base/write_file.h"
+#include "support/paths.h"
 
 namespace tenon::testing {
 namespace {
 
 constexpr std::string_view kSeparator = "\n----\n";
 
-std::filesystem::path root(const std::string& folder) { return std::filesystem::path(TENON_TESTS_DIR) / folder; }
+std::filesystem::path root(const std::string& folder) { return std::filesystem::path(tests_dir()) / folder; }
 
 }  // namespace
 

@@ -37,7 +37,7 @@ Array numbers(Shape shape, float first) {
 
 tir::ConstantBytes some_constants() {
   tir::ConstantBytes constants;
-  for (const Array& a : {numbers({4, 5}, 1), numbers({33}, 7), array_of<int8_t>(DType::I8, {65}, std::vector<int8_t>(65, 3))})
+  for (const Array& a : {numbers({17}, 1), numbers({3, 7}, 7), array_of<int8_t>(DType::I8, {65}, std::vector<int8_t>(65, 3))})
     constants.emplace(hash128(a.bytes).hex(), a);
   return constants;
 }
@@ -78,7 +78,7 @@ TEST_F(ConstantsFile, TheLayoutIsAsDocumented) {
   want.append(reinterpret_cast<const char*>(&hash.high), 8).append(reinterpret_cast<const char*>(&hash.low), 8);
   want += std::string("\x0b\x02\4\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\x50\0\0\0\0\0\0\0", 26);
   uint64_t checksum = hash64(want);
-  want.resize(128, '\0');
+  want.resize(64, '\0');
   want.append(reinterpret_cast<const char*>(a.bytes.data()), a.bytes.size()).append(reinterpret_cast<const char*>(&checksum), 8);
   EXPECT_EQ(slurp(path("c")), want);
 }
@@ -97,13 +97,12 @@ TEST_F(ConstantsFile, EveryTruncationIsRefused) {
 TEST_F(ConstantsFile, EveryFlippedByteIsRefused) {
   write_constants(path("good"), some_constants());
   std::string good = slurp(path("good"));
-  for (size_t at = 0; at < good.size(); ++at)
-    for (int bit : {0, 7}) {
-      std::string bad = good;
-      bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
-      write_file(path("bad"), bad);
-      EXPECT_THROW(read_constants(path("bad")), CompileError) << at;
-    }
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
+    write_file(path("bad"), bad);
+    EXPECT_THROW(read_constants(path("bad")), CompileError) << at;
+  }
 }
 
 TEST_F(ConstantsFile, ModulesOfOneFolderShareTheFile) {
