@@ -36,7 +36,8 @@ Family conv_family();            // conv.cc
 Family conv_transpose_family();  // conv_transpose.cc
 Family matmul_family();          // matmul.cc: matrix products
 Family pool_family();            // pool.cc
-Family norm_family();            // norm.cc: batch, layer and instance norm, softmax family, LRN
+Family norm_family();            // norm.cc: batch, layer, instance and group norm, LRN
+Family softmax_family();         // softmax.cc
 Family resize_family();          // resize.cc
 Family recurrent_family();       // recurrent.cc: LSTM, GRU, RNN (decomposed over time)
 Family quantize_family();        // quantize.cc: quantize, dequantize, integer products

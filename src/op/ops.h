@@ -32,8 +32,8 @@ extern const OpDef matmul, conv, conv_transpose;
 // pool.cc
 extern const OpDef max_pool, max_pool_indices, avg_pool, sum_pool;
 
-// norm.cc
-extern const OpDef batch_norm, layer_norm, softmax, log_softmax, hardmax, lrn;
+// norm.cc, softmax.cc
+extern const OpDef batch_norm, layer_norm, lrn, softmax, log_softmax, hardmax;
 
 // shape.cc, join.cc, slice.cc, pad.cc
 extern const OpDef reshape, transpose, broadcast_to, tile, concat, split, strided_slice, reverse_sequence, trilu, pad;
