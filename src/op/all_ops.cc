@@ -10,8 +10,8 @@ namespace {
 
 std::vector<Family> families() {
   return {
-      elementwise_family(), reduce_family(),  matmul_family(), conv_family(),        conv_transpose_family(),
-      pool_family(),        norm_family(),   softmax_family(), shape_family(),   join_family(),   slice_family(),       pad_family(),
+      elementwise_family(), reduce_family(),  matmul_family(), conv_family(),        conv_transpose_family(), pool_family(),
+      norm_family(),        softmax_family(), shape_family(),  join_family(),        slice_family(),          pad_family(),
       gather_family(),      scatter_family(), sort_family(),   grid_sample_family(),
   };
 }
