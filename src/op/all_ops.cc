@@ -10,9 +10,27 @@ namespace {
 
 std::vector<Family> families() {
   return {
-      elementwise_family(), reduce_family(),  matmul_family(), conv_family(),        conv_transpose_family(),
-      pool_family(),        shape_family(),   join_family(),   slice_family(),       pad_family(),
-      gather_family(),      scatter_family(), sort_family(),   grid_sample_family(),
+      // clang-format off
+      elementwise_family(),
+      reduce_family(),
+      matmul_family(),
+      conv_family(),
+      conv_transpose_family(),
+      pool_family(),
+      shape_family(),
+      join_family(),
+      slice_family(),
+      pad_family(),
+      gather_family(),
+      scatter_family(),
+      sort_family(),
+      resize_family(),
+      recurrent_family(),
+      fill_family(),
+      einsum_family(),
+      quantize_family(),
+      grid_sample_family(),
+      // clang-format on
   };
 }
 
