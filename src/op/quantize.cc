@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include "op/all_ops.h"
+#include "op/conv_bias.h"
 #include "op/onnx_axes.h"
 #include "op/onnx_build.h"
 #include "op/ops.h"
+#include "op/window.h"
 
 namespace tenon::op {
 namespace {
@@ -121,6 +123,38 @@ std::vector<ValueId> import_qlinear_matmul(OnnxNode& node, Builder& builder) {
   return {requantized(node, builder, sums, scale, 6)};
 }
 
+/// A scale or zero point of the weights [O, C, kernel…]: one for all, or one for each output channel.
+ValueId of_channels(Builder& builder, ValueId parameter, int64_t rank) {
+  Shape shape(static_cast<size_t>(rank), 1);
+  if (builder.type(parameter).rank() == 1) shape[0] = -1;
+  return builder.call1(reshape, {parameter}, {{"shape", std::move(shape)}});
+}
+
+/// The convolution of centred integers, in i32: a border of zeros is one of zero points before centring.
+ValueId integer_conv(OnnxNode& node, Builder& builder, ValueId x, ValueId w, size_t weights_input) {
+  graph::Attrs attrs = window_attrs(read_window(node, read_kernel(node, weights_input)));
+  attrs["groups"] = node.attr("group", 1);
+  return builder.call1(conv, {x, w}, std::move(attrs));
+}
+
+std::vector<ValueId> import_conv_integer(OnnxNode& node, Builder& builder) {
+  std::optional<ValueId> x_zero, w_zero;
+  if (node.has(2)) x_zero = builder.call1(reshape, {node.in(2)}, {{"shape", Shape{}}});
+  if (node.has(3)) w_zero = of_channels(builder, node.in(3), node.type(1).rank());
+  return {integer_conv(node, builder, centered(builder, node.in(0), x_zero), centered(builder, node.in(1), w_zero), 1)};
+}
+
+/// Inputs x, its scale and zero point, w, its scale and zero point, the result's scale and zero point, and an i32 bias.
+std::vector<ValueId> import_qlinear_conv(OnnxNode& node, Builder& builder) {
+  int64_t rank = node.type(3).rank();
+  ValueId x = centered(builder, node.in(0), builder.call1(reshape, {node.in(2)}, {{"shape", Shape{}}}));
+  ValueId sums = integer_conv(node, builder, x, centered(builder, node.in(3), of_channels(builder, node.in(5), rank)), 3);
+  if (node.has(8)) sums = builder.call1(add, {sums, of_channels(builder, node.in(8), rank - 1)});
+  ValueId x_scale = builder.call1(reshape, {node.in(1)}, {{"shape", Shape{}}});
+  ValueId scale = builder.call1(multiply, {x_scale, of_channels(builder, node.in(4), rank - 1)});
+  return {requantized(node, builder, sums, scale, 6)};
+}
+
 }  // namespace
 
 Family quantize_family() {
@@ -129,7 +163,9 @@ Family quantize_family() {
            {"DequantizeLinear", 10, import_dequantize},
            {"DynamicQuantizeLinear", 11, import_dynamic_quantize},
            {"MatMulInteger", 10, import_matmul_integer},
-           {"QLinearMatMul", 10, import_qlinear_matmul}}};
+           {"QLinearMatMul", 10, import_qlinear_matmul},
+           {"ConvInteger", 10, import_conv_integer},
+           {"QLinearConv", 10, import_qlinear_conv}}};
 }
 
 }  // namespace tenon::op
