@@ -10,9 +10,29 @@ namespace {
 
 std::vector<Family> families() {
   return {
-      elementwise_family(), reduce_family(),  matmul_family(), conv_family(),        conv_transpose_family(), pool_family(),
-      norm_family(),        softmax_family(), shape_family(),  join_family(),        slice_family(),          pad_family(),
-      gather_family(),      scatter_family(), sort_family(),   grid_sample_family(),
+      // clang-format off
+      elementwise_family(),
+      reduce_family(),
+      matmul_family(),
+      einsum_family(),
+      conv_family(),
+      conv_transpose_family(),
+      pool_family(),
+      norm_family(),
+      softmax_family(),
+      shape_family(),
+      join_family(),
+      slice_family(),
+      pad_family(),
+      fill_family(),
+      gather_family(),
+      scatter_family(),
+      sort_family(),
+      resize_family(),
+      grid_sample_family(),
+      recurrent_family(),
+      quantize_family(),
+      // clang-format on
   };
 }
 

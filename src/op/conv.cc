@@ -84,8 +84,8 @@ std::vector<graph::AttrSpec> conv_schema() {
 
 }  // namespace
 
-std::vector<int64_t> read_kernel(OnnxNode& node) {
-  const TensorType& w = node.type(1);
+std::vector<int64_t> read_kernel(OnnxNode& node, size_t weights) {
+  const TensorType& w = node.type(weights);
   if (w.rank() < 3 || !w.is_static()) node.unsupported(fmt::format("weights of type {}", to_string(w)));
   Shape shape = w.static_shape();
   std::vector<int64_t> kernel(shape.begin() + 2, shape.end());

@@ -8,6 +8,7 @@
 #include "op/all_ops.h"
 #include "op/loop_nest.h"
 #include "op/onnx_axes.h"
+#include "op/onnx_build.h"
 #include "op/ops.h"
 
 namespace tenon::op {
@@ -189,7 +190,7 @@ std::vector<ValueId> import_one_hot(OnnxNode& node, Builder& builder) {
   if (depth.size() != 1) node.malformed("the depth is not one number");
   int64_t axis = normalized_axis(node, node.attr("axis", -1), node.type(0).rank() + 1);
   ValueId indices = node.in(0);
-  if (!is_integer(node.type(0).dtype)) indices = builder.call1(cast, {indices}, {{"to", std::string("i64")}});
+  if (!is_integer(node.type(0).dtype)) indices = cast_to(builder, indices, DType::I64);
   return {builder.call1(one_hot, {indices, node.in(2)}, {{"axis", axis}, {"depth", static_cast<int64_t>(depth[0])}})};
 }
 

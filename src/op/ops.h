@@ -36,13 +36,13 @@ extern const OpDef max_pool, max_pool_indices, avg_pool, sum_pool;
 extern const OpDef batch_norm, layer_norm, lrn, softmax, log_softmax, hardmax;
 
 // shape.cc, join.cc, slice.cc, pad.cc
-extern const OpDef reshape, transpose, broadcast_to, tile, concat, split, strided_slice, reverse_sequence, trilu, pad;
+extern const OpDef reshape, transpose, broadcast_to, tile, repeat, concat, split, strided_slice, reverse_sequence, trilu, pad;
 
 // gather.cc, scatter.cc, sort.cc
 extern const OpDef gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, top_k, cumsum;
 
 // resize.cc
-extern const OpDef resize;
+extern const OpDef resample;
 
 // grid_sample.cc
 extern const OpDef grid_sample;

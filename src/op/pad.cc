@@ -6,6 +6,7 @@
 
 #include "op/all_ops.h"
 #include "op/onnx_axes.h"
+#include "op/onnx_build.h"
 #include "op/ops.h"
 #include "op/strided_copy.h"
 
@@ -88,18 +89,13 @@ std::optional<std::vector<Array>> fold_pad(const CallSite& call, std::span<const
   return std::vector<Array>{std::move(out).freeze()};
 }
 
-ValueId zero_of(Builder& builder, DType dtype) { return builder.constant(MutableArray(dtype, {}).freeze(), "zero"); }
-
 /// The value of a constant border: an attribute before opset 11, then an input.
 ValueId pad_value(OnnxNode& node, Builder& builder, DType dtype) {
   if (node.opset() >= 11) {
-    if (!node.has(2)) return zero_of(builder, dtype);
+    if (!node.has(2)) return scalar(builder, dtype, 0);
     return builder.call1(reshape, {node.in(2)}, {{"shape", Shape{}}});
   }
-  double value = node.attr("value", 0.0);
-  if (dtype == DType::F32) return builder.constant(array_of<float>(dtype, {}, {static_cast<float>(value)}), "value");
-  ValueId wide = builder.constant(array_of<double>(DType::F64, {}, {value}), "value");
-  return builder.call1(cast, {wide}, {{"to", std::string(name(dtype))}});
+  return scalar(builder, dtype, node.attr("value", 0.0));
 }
 
 std::vector<ValueId> import_pad(OnnxNode& node, Builder& builder) {
@@ -119,7 +115,7 @@ std::vector<ValueId> import_pad(OnnxNode& node, Builder& builder) {
     after[static_cast<size_t>(axes[k])] = pads[axes.size() + k];
   }
   std::string mode = node.attr("mode", "constant");
-  ValueId value = mode == "constant" ? pad_value(node, builder, x.dtype) : zero_of(builder, x.dtype);
+  ValueId value = mode == "constant" ? pad_value(node, builder, x.dtype) : scalar(builder, x.dtype, 0);
   if (mode != "constant" && node.opset() < 11) node.ignore("value");
   return {builder.call1(pad, {node.in(0), value}, {{"before", before}, {"after", after}, {"mode", mode}})};
 }
@@ -139,7 +135,7 @@ std::vector<ValueId> import_center_crop_pad(OnnxNode& node, Builder& builder) {
     before[axis] = growth / 2;
     after[axis] = growth - before[axis];
   }
-  ValueId zero = zero_of(builder, x.dtype);
+  ValueId zero = scalar(builder, x.dtype, 0);
   return {builder.call1(pad, {node.in(0), zero}, {{"before", before}, {"after", after}, {"mode", std::string("constant")}})};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that give a tensor another shape without choosing among its elements: reshape, transpose, broadcast_to, tile.
+// Operators that give a tensor another shape without choosing among its elements: reshape, transpose, broadcast_to, tile, repeat.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -265,6 +265,39 @@ std::optional<std::vector<Array>> fold_tile(const CallSite& call, std::span<cons
   return std::vector<Array>{out};
 }
 
+// C1  `axis` is an axis of x
+// C2  `times` is 0 or more
+std::vector<TensorType> infer_repeat(const CallSite& call) {
+  TensorType out = call.in(0);
+  int64_t axis = call.integer("axis"), times = call.integer("times");
+  if (axis < 0 || axis >= out.rank()) call.error(0, "repeat-C1", fmt::format("a tensor with an axis {}", axis));
+  if (times < 0) call.error(-1, "repeat-C2", fmt::format("a count >= 0, not {}", times));
+  Dim& dim = out.shape[static_cast<size_t>(axis)];
+  dim = dim * Expr(times);
+  return {out};
+}
+
+std::vector<Tensor> compute_repeat(const CallSite& call, std::span<const Tensor> in, te::Graph& graph) {
+  auto axis = static_cast<size_t>(call.integer("axis"));
+  Expr times = call.integer("times");
+  return {graph.compute("repeat", call.out().shape, [&](const std::vector<Expr>& i) {
+    std::vector<Expr> indices = i;
+    indices[axis] = tir::floordiv(i[axis], times);
+    return in[0](indices);
+  })};
+}
+
+std::optional<std::vector<Array>> fold_repeat(const CallSite& call, std::span<const Array> in) {
+  auto after = static_cast<ptrdiff_t>(call.integer("axis")) + 1;
+  Shape split = in[0].shape;
+  std::vector<int64_t> strides = row_major_strides(split);
+  split.insert(split.begin() + after, call.integer("times"));
+  strides.insert(strides.begin() + after, 0);
+  Array out = gather_strided(in[0], std::move(split), std::move(strides));
+  out.shape = call.out().static_shape();
+  return std::vector<Array>{out};
+}
+
 ValueId reshape_to(Builder& builder, ValueId x, std::vector<int64_t> shape) {
   return builder.call1(reshape, {x}, {{"shape", std::move(shape)}});
 }
@@ -480,8 +513,19 @@ const graph::OpDef tile{
     .fold = fold_tile,
 };
 
+const graph::OpDef repeat{
+    .name = "repeat",
+    .doc = "x with each point of an axis `times` times in a row.",
+    .inputs = {{"x", "rank 1 at least"}},
+    .attrs = {{"axis", AttrKind::Int, {}, "the axis to stretch"}, {"times", AttrKind::Int, {}, "how often"}},
+    .fusion = Fusion::Injective,
+    .infer = infer_repeat,
+    .compute = compute_repeat,
+    .fold = fold_repeat,
+};
+
 Family shape_family() {
-  return {{&reshape, &transpose, &broadcast_to, &tile},
+  return {{&reshape, &transpose, &broadcast_to, &tile, &repeat},
           {{"Reshape", 5, import_reshape},
            {"Flatten", 1, import_flatten},
            {"Squeeze", 1, import_squeeze},
