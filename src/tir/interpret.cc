@@ -15,6 +15,16 @@ namespace {
 /// NaN for floats and -1 or the maximum for integers, so that a read of what was never written shows.
 constexpr int kPoison = 0xff;
 
+/// A buffer's place. Strides are in bytes; `writable` is null for inputs and constants.
+struct Memory {
+  const std::byte* data = nullptr;
+  std::byte* writable = nullptr;
+  size_t rank = 0;
+  int bytes = 0;
+  std::vector<uint64_t> shape;
+  std::vector<int64_t> strides;
+};
+
 class Machine {
  public:
   Machine(const PrimFunc& function, std::span<const Array> inputs) : function_(function) {
@@ -23,16 +33,18 @@ class Machine {
     size_t input_count = static_cast<size_t>(function.num_inputs);
     for (size_t k = 0; k < code_.buffers.size(); ++k) {
       const BufferSlot& slot = code_.buffers[k];
+      Memory& memory = memory_.emplace_back();
+      memory.rank = slot.shape.size();
+      memory.bytes = byte_size(slot.dtype);
+      memory.shape.assign(slot.shape.begin(), slot.shape.end());
+      for (int64_t stride : slot.strides) memory.strides.push_back(stride * memory.bytes);
       if (k < input_count || slot.constant) {
-        const Array& data = slot.constant ? slot.data : inputs[k];
-        read_.push_back(data.bytes.data());
-        written_.push_back(nullptr);
+        memory.data = (slot.constant ? slot.data : inputs[k]).bytes.data();
         continue;
       }
       MutableArray& storage = storage_.emplace_back(slot.dtype, Shape{slot.elements});
       std::memset(storage.data(), kPoison, storage.size_bytes);
-      read_.push_back(storage.data());
-      written_.push_back(storage.data());
+      memory.data = memory.writable = storage.data();
     }
   }
 
@@ -105,43 +117,71 @@ class Machine {
   }
 
   /// The byte offset of an access.
-  int64_t offset(const Instr& i) const {
-    const BufferSlot& slot = code_.buffers[static_cast<size_t>(i.buffer)];
-    const int* index = code_.indices.data() + i.first_index;
+  int64_t offset(const Instr& i, const Memory& memory, const uint64_t* r) const {
+    const int* index = indices_ + i.first_index;
     int64_t at = 0;
-    for (size_t k = 0; k < slot.shape.size(); ++k) {
-      auto coordinate = static_cast<int64_t>(registers_[static_cast<size_t>(index[k])]);
-      if (coordinate < 0 || coordinate >= slot.shape[k]) fail_access(i, slot);
-      at += coordinate * slot.strides[k];
+    for (size_t k = 0; k < memory.rank; ++k) {
+      uint64_t coordinate = r[index[k]];
+      if (coordinate >= memory.shape[k]) fail_access(i, code_.buffers[static_cast<size_t>(i.buffer)]);
+      at += static_cast<int64_t>(coordinate) * memory.strides[k];
     }
-    return at * byte_size(slot.dtype);
+    return at;
   }
 
-  void load(const Instr& i) {
-    const std::byte* from = read_[static_cast<size_t>(i.buffer)] + offset(i);
-    uint64_t bits = 0;
-    std::memcpy(&bits, from, static_cast<size_t>(byte_size(code_.buffers[static_cast<size_t>(i.buffer)].dtype)));
-    registers_[static_cast<size_t>(i.dst)] = bits;
+  uint64_t load(const Instr& i, const uint64_t* r) const {
+    const Memory& memory = memory_[static_cast<size_t>(i.buffer)];
+    const std::byte* from = memory.data + offset(i, memory, r);
+    switch (memory.bytes) {
+      case 1: return read<uint8_t>(from);
+      case 2: return read<uint16_t>(from);
+      case 4: return read<uint32_t>(from);
+      default: return read<uint64_t>(from);
+    }
   }
 
-  void store(const Instr& i) {
-    std::byte* memory = written_[static_cast<size_t>(i.buffer)];
-    check(memory != nullptr, "inputs and constants are only read");
-    std::memcpy(memory + offset(i), &registers_[static_cast<size_t>(i.a)],
-                static_cast<size_t>(byte_size(code_.buffers[static_cast<size_t>(i.buffer)].dtype)));
+  void store(const Instr& i, const uint64_t* r) const {
+    const Memory& memory = memory_[static_cast<size_t>(i.buffer)];
+    check(memory.writable != nullptr, "inputs and constants are only read");
+    std::byte* to = memory.writable + offset(i, memory, r);
+    switch (memory.bytes) {
+      case 1: return write<uint8_t>(to, r[i.a]);
+      case 2: return write<uint16_t>(to, r[i.a]);
+      case 4: return write<uint32_t>(to, r[i.a]);
+      default: return write<uint64_t>(to, r[i.a]);
+    }
+  }
+
+  template <class T>
+  static uint64_t read(const std::byte* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    return value;
+  }
+  template <class T>
+  static void write(std::byte* to, uint64_t bits) {
+    auto value = static_cast<T>(bits);
+    std::memcpy(to, &value, sizeof(T));
+  }
+
+  void poison(const Instr& i) const {
+    const BufferSlot& slot = code_.buffers[static_cast<size_t>(i.buffer)];
+    std::memset(memory_[static_cast<size_t>(i.buffer)].writable, kPoison,
+                static_cast<size_t>(slot.elements * byte_size(slot.dtype)));
   }
 
   void execute() {
     registers_ = code_.registers;
+    indices_ = code_.indices.data();
     uint64_t* r = registers_.data();
-    for (size_t pc = 0; pc < code_.code.size(); ++pc) {
-      const Instr& i = code_.code[pc];
-      auto go = [&] { pc = static_cast<size_t>(i.target) - 1; };
+    const Instr *begin = code_.code.data(), *end = begin + code_.code.size();
+    for (const Instr* at = begin; at != end; ++at) {
+      const Instr& i = *at;
+      auto go = [&] { at = begin + i.target - 1; };
       switch (i.action) {
         case Action::Apply: r[i.dst] = i.op(r[i.a], r[i.b], r[i.c]); break;
         case Action::Move: r[i.dst] = r[i.a]; break;
-        case Action::Load: load(i); break;
-        case Action::Store: store(i); break;
+        case Action::Load: r[i.dst] = load(i, r); break;
+        case Action::Store: store(i, r); break;
         case Action::Jump: go(); break;
         case Action::JumpIfZero:
           if (r[i.a] == 0) go();
@@ -159,12 +199,7 @@ class Machine {
             fail(fmt::format("block variable `{}` leaves its domain", code_.block_variables[static_cast<size_t>(i.buffer)]), {},
                  fmt::format("a value in [0,{})", static_cast<int64_t>(r[i.b])), std::to_string(static_cast<int64_t>(r[i.a])));
           break;
-        case Action::Poison: {
-          const BufferSlot& slot = code_.buffers[static_cast<size_t>(i.buffer)];
-          std::memset(written_[static_cast<size_t>(i.buffer)], kPoison,
-                      static_cast<size_t>(slot.elements * byte_size(slot.dtype)));
-          break;
-        }
+        case Action::Poison: poison(i); break;
       }
     }
   }
@@ -173,8 +208,8 @@ class Machine {
   VarMap symbols_;
   CompiledFunction code_;
   std::vector<uint64_t> registers_;
-  std::vector<const std::byte*> read_;
-  std::vector<std::byte*> written_;
+  const int* indices_ = nullptr;
+  std::vector<Memory> memory_;         // by buffer
   std::vector<MutableArray> storage_;  // outputs first, then scratch
 };
 

@@ -89,7 +89,30 @@ TEST(GraphInterpret, WrongInputsAreNamed) {
     EXPECT_EQ(d.function, "main");
   }
   EXPECT_THROW(interpret(m, "main", {}), CompileError);
-  EXPECT_THROW(interpret(m, "other", {}), CompileError);
+  try {
+    interpret(m, "other", {});
+    FAIL();
+  } catch (const CompileError& error) {
+    EXPECT_EQ(error.diagnostics()[0].code, "unknown-function");
+    EXPECT_EQ(error.diagnostics()[0].found, "other");
+  }
+}
+
+TEST(GraphInterpret, AResultOfUnknownShapeIsNamed) {
+  Module m;
+  Builder b(m, "main");
+  ValueId y = b.call1(op::relu, {b.param("x", f32({2}))});
+  Function main = b.finish({y});
+  main.nodes[0].types[0].shape[0] = tir::var("m");  // a symbol that no input decides
+  m.functions.emplace("main", main);
+  try {
+    interpret(m, "main", std::vector{floats({2}, {1, 2})});
+    FAIL();
+  } catch (const CompileError& error) {
+    EXPECT_EQ(error.diagnostics()[0].code, "interpret-dynamic");
+    EXPECT_EQ(error.diagnostics()[0].found, "f32[m]");
+    EXPECT_EQ(error.kind(), ErrorKind::Unsupported);
+  }
 }
 
 TEST(GraphInterpret, AnUndefinedCalleeIsNamed) {
@@ -105,6 +128,7 @@ TEST(GraphInterpret, AnUndefinedCalleeIsNamed) {
     interpret(m, "main", std::vector{floats({2}, {1, 2})});
     FAIL();
   } catch (const CompileError& error) {
+    EXPECT_EQ(error.diagnostics()[0].code, "interpret-callee");
     EXPECT_EQ(error.diagnostics()[0].found, "@gone");
     EXPECT_EQ(error.kind(), ErrorKind::Unsupported);
   }
