@@ -166,6 +166,48 @@ TEST(OnnxImport, UnreadAttributesAreRefusedNodeByNode) {
   EXPECT_EQ(errors[1].node, "two");
 }
 
+TEST(OnnxImport, NodesThatBreakTheSpecification) {
+  auto base = [] { return OnnxGraph().input("x", DType::F32, {2, 3}); };
+  EXPECT_EQ(code_of(base().node("Transpose", {"x"}, {"y"}, {{"perm", 1}}).output("y", DType::F32)), "onnx-node");
+  EXPECT_EQ(code_of(base().node("Transpose", {"x"}, {"y"}, {{"perm", 1}, {"perm", 1}}).output("y", DType::F32)), "onnx-node");
+  EXPECT_EQ(code_of(base().node("Add", {"x"}, {"y"}).output("y", DType::F32)), "operand-count");
+  EXPECT_EQ(code_of(base().node("Add", {"x", ""}, {"y"}).output("y", DType::F32)), "onnx-node");
+}
+
+TEST(OnnxImport, AShapeOfTheRunIsRefusedWithAHint) {
+  auto graph_of = [](OnnxGraph::Dim rows) {
+    return OnnxGraph()
+        .input("x", DType::F32, {rows, 3})
+        .input("s", DType::I64, {1})
+        .node("Reshape", {"x", "s"}, {"y"}, {}, "flat")
+        .output("y", DType::F32);
+  };
+  const auto fixed = errors_of(graph_of(2)), open = errors_of(graph_of("n"));
+  ASSERT_EQ(fixed.size(), 1u);
+  EXPECT_EQ(fixed[0].code, "onnx-not-constant");
+  EXPECT_EQ(fixed[0].kind, ErrorKind::Unsupported);
+  EXPECT_EQ(fixed[0].node, "flat");
+  EXPECT_EQ(fixed[0].input, "s");
+  ASSERT_EQ(open.size(), 1u);
+  EXPECT_EQ(open[0].hint, "give numbers for the dimensions: --input-shapes \"x:[n,3]\"");
+}
+
+TEST(OnnxImport, GridSampleChecksItsOperands) {
+  auto code = [](std::vector<OnnxGraph::Dim> x, std::vector<OnnxGraph::Dim> grid, const char* mode, const char* padding) {
+    return code_of(OnnxGraph()
+                       .input("x", DType::F32, x)
+                       .input("grid", DType::F32, grid)
+                       .node("GridSample", {"x", "grid"}, {"y"}, {{"mode", mode}, {"padding_mode", padding}})
+                       .output("y", DType::F32));
+  };
+  EXPECT_EQ(code({1, 2, 3, 4}, {1, 5, 6, 2}, "bilinear", "zeros"), "");
+  EXPECT_EQ(code({1, 2, 3}, {1, 5, 6, 2}, "bilinear", "zeros"), "grid_sample-C1");
+  EXPECT_EQ(code({1, 2, 3, 4}, {2, 5, 6, 2}, "bilinear", "zeros"), "grid_sample-C2");
+  EXPECT_EQ(code({1, 2, 3, 4}, {1, 5, 6, 3}, "bilinear", "zeros"), "grid_sample-C2");
+  EXPECT_EQ(code({1, 2, 3, 4}, {1, 5, 6, 2}, "fuzzy", "zeros"), "grid_sample-C3");
+  EXPECT_EQ(code({1, 2, 3, 4}, {1, 5, 6, 2}, "bilinear", "wrap"), "grid_sample-C3");
+}
+
 TEST(OnnxImport, ShapesComeFromOptionsAndSharedSymbols) {
   const OnnxGraph graph = OnnxGraph()
                               .input("x", DType::F32, {"n", 3, ""})
