@@ -147,7 +147,11 @@ class Linker {
 
   void visit(const Node& node) {
     switch (node.kind) {
-      case NodeKind::Constant: define(Argument{Place::Constant, constants_.add(module_.constants.at(node.callee))}); return;
+      case NodeKind::Constant: {
+        bool used = uses_[values_.size()] > 0;
+        define(Argument{Place::Constant, used ? constants_.add(module_.constants.at(node.callee)) : 0});
+        return;
+      }
       case NodeKind::CallLowered: visit_call(node); return;
       case NodeKind::Op:
       case NodeKind::Call:
@@ -252,6 +256,7 @@ class Linker {
   const std::map<std::string, KernelScratch, std::less<>>& scratch_;
   const graph::Function& main_;
   Linked linked_;
+  std::vector<uint32_t> uses_ = graph::use_counts(main_);
   ConstantBlob constants_;
   std::vector<Value> values_;   // by value id
   std::vector<int64_t> bytes_;  // of what kernels make
