@@ -2,6 +2,7 @@
 // Arrays and the 16-bit float conversions.
 #include "base/array.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <new>
@@ -12,17 +13,17 @@ namespace tenon {
 
 int64_t element_count(std::span<const int64_t> shape) {
   int64_t count = 1;
-  for (int64_t extent : shape)
-    if (extent == 0) return 0;
+  bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   for (int64_t extent : shape) {
-    if (extent < 0 || __builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 62))
+    bool overflow = !empty && (__builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 62));
+    if (extent < 0 || overflow)
       throw CompileError(Diagnostic{.kind = ErrorKind::Limit,
                                     .code = "tensor-too-large",
                                     .message = "a tensor of shape " + to_string(shape) + " cannot be held",
                                     .expected = "at most 2^62 elements and no negative extent",
                                     .found = to_string(shape)});
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 std::string to_string(std::span<const int64_t> shape) {

@@ -33,7 +33,7 @@ std::errc read_double(std::string_view text, double& value) {
 
 std::string describe(const Token& token) {
   switch (token.kind) {
-    case TokenKind::End: return "the end of the text";
+    case TokenKind::End: return "end of the text";
     case TokenKind::At: return fmt::format("`@{}`", token.text);
     case TokenKind::Percent: return fmt::format("`%{}`", token.text);
     case TokenKind::String: return quote(token.text);
@@ -54,7 +54,7 @@ TextCursor::TextCursor(std::string file, std::string_view text)
 }
 
 Token TextCursor::next() {
-  Token token = std::move(token_);
+  Token token = token_;
   advance();
   return token;
 }
@@ -106,6 +106,13 @@ double TextCursor::expect_number(std::string_view what) {
     fail("number-range", fmt::format("`{}` is outside the range of f64", token_.text));
   advance();
   return negative ? -value : value;
+}
+
+void TextCursor::skip_item(Item item) {
+  while (!at_end()) {
+    if (depth_ <= item.depth && (token_.line != item.line || at("}"))) return;
+    item.line = next().line;
+  }
 }
 
 Span TextCursor::span(const Token& token) const { return {file_, token.line, token.column, token.length}; }
@@ -168,6 +175,8 @@ void TextCursor::skip_blanks() {
 }
 
 void TextCursor::advance() {
+  if (at("{")) ++depth_;
+  if (at("}")) --depth_;
   skip_blanks();
   size_t start = position_;
   token_.line = line_;

@@ -46,6 +46,16 @@ class TextCursor {
   int64_t expect_integer(std::string_view what);
   double expect_number(std::string_view what);
 
+  /// Where an item of a list of lines starts.
+  struct Item {
+    uint32_t line;
+    int depth;
+  };
+  Item item() const { return {token_.line, depth_}; }
+  /// Goes on behind an item that could not be read: skips the rest of its line with the braces opened there, but not a
+  /// closing brace around it.
+  void skip_item(Item item);
+
   Span span() const { return span(token_); }
   Span span(const Token& token) const;
   /// The line of the text that a span points into, control characters as spaces; nothing for a column past 200.
@@ -70,6 +80,7 @@ class TextCursor {
   size_t position_ = 0;
   uint32_t line_ = 1;
   size_t line_start_ = 0;
+  int depth_ = 0;  // of braces around the current token
   Token token_;
 };
 

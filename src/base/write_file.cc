@@ -37,7 +37,7 @@ int write_all(int fd, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void write_file(const std::string& path, std::initializer_list<std::span<const std::byte>> parts) {
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
   std::string temporary = path + ".XXXXXX";
   int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) fail(path, errno);
@@ -53,6 +53,10 @@ void write_file(const std::string& path, std::initializer_list<std::span<const s
     ::unlink(temporary.c_str());
     fail(path, error);
   }
+}
+
+void write_file(const std::string& path, std::initializer_list<std::span<const std::byte>> parts) {
+  write_file(path, std::span(parts.begin(), parts.size()));
 }
 
 void write_file(const std::string& path, std::string_view text) { write_file(path, {std::as_bytes(std::span(text))}); }

@@ -52,7 +52,6 @@ class FunctionParser : ExprParser {
 
   template <class F>
   void recovering(F&& read);
-  void skip_item(uint32_t line);
 
   std::vector<Stmt> statements();
   Stmt body();
@@ -70,6 +69,7 @@ class FunctionParser : ExprParser {
   const ConstantBytes& constants_;
   ErrorList errors_;
   std::string function_;
+  std::unordered_map<const StmtNode*, Span> places_;
   std::unordered_map<std::string, Meaning> names_;
   std::vector<std::string> declared_;  // in scope, in order
   bool declare_symbols_ = false;
@@ -172,16 +172,22 @@ bool FunctionParser::attributes_follow() const {
 PrimFunc FunctionParser::function() {
   PrimFunc f;
   cursor_.expect("primfunc");
+  Span name = cursor_.span();
   recovering([&] { head(f); });
   if (errors_.empty()) recovering([&] { f.body = body(); });
   errors_.throw_any();
+  verify(f, [&](const Stmt& s, Diagnostic& d) {
+    auto place = places_.find(s.get());
+    d.span = place == places_.end() ? name : place->second;
+    d.excerpt = cursor_.excerpt(d.span);
+  });
   return f;
 }
 
 /// Reads one item of a list between braces; an error in it is kept and the reading goes on behind it.
 template <class F>
 void FunctionParser::recovering(F&& read) {
-  uint32_t line = cursor_.peek().line;
+  TextCursor::Item item = cursor_.item();
   try {
     read();
     return;
@@ -192,18 +198,7 @@ void FunctionParser::recovering(F&& read) {
     }
   } catch (const AlreadyReported&) {
   }
-  skip_item(line);
-}
-
-/// Skips the rest of the item that started on `line`, with the braces opened there.
-void FunctionParser::skip_item(uint32_t line) {
-  int depth = 0;
-  while (!cursor_.at_end()) {
-    if (depth == 0 && (cursor_.peek().line != line || cursor_.at("}"))) return;
-    if (cursor_.at("{")) ++depth;
-    if (cursor_.at("}")) --depth;
-    line = cursor_.next().line;
-  }
+  cursor_.skip_item(item);
 }
 
 std::vector<Stmt> FunctionParser::statements() {
@@ -212,7 +207,11 @@ std::vector<Stmt> FunctionParser::statements() {
   size_t mark = declared_.size();
   while (!cursor_.accept("}")) {
     if (cursor_.at_end()) cursor_.fail_unexpected("a statement or `}`");
-    recovering([&] { list.push_back(statement()); });
+    recovering([&] {
+      Span place = cursor_.span();
+      list.push_back(statement());
+      places_.emplace(list.back().get(), std::move(place));
+    });
   }
   leave_scope(mark);
   return list;
@@ -342,13 +341,7 @@ Stmt FunctionParser::let_statement() {
 Stmt FunctionParser::allocate_const_statement() {
   Buffer buffer = declaration();
   cursor_.expect("=");
-  Shape shape;
-  for (const Expr& extent : buffer->shape) {
-    const int64_t* known = as_int(extent);
-    if (!known) cursor_.fail("symbolic-constant", fmt::format("a constant has the extent {}", print(extent)), "numbers");
-    shape.push_back(*known);
-  }
-  return allocate_const(buffer, parse_constant(cursor_, buffer->dtype, std::move(shape), constants_));
+  return allocate_const(buffer, parse_constant(cursor_, buffer->dtype, buffer->shape, constants_));
 }
 
 Stmt FunctionParser::store_statement(const Token& name) {
@@ -448,20 +441,31 @@ Attrs parse_attrs(TextCursor& cursor) {
   return attrs;
 }
 
-static size_t counted(const TextCursor& cursor, const Token& at, std::span<const int64_t> shape) {
+/// The extents as numbers whose product is in range.
+static Shape static_shape(const TextCursor& cursor, const Token& at, std::span<const Expr> extents) {
+  Shape shape;
+  for (const Expr& extent : extents) {
+    const int64_t* known = as_int(extent);
+    if (!known)
+      throw CompileError(
+          cursor.error(at, "symbolic-constant", fmt::format("a constant has the extent {}", print(extent)), "numbers"));
+    shape.push_back(*known);
+  }
   try {
-    return static_cast<size_t>(element_count(shape));
+    element_count(shape);
   } catch (const CompileError& error) {
     Diagnostic d = error.diagnostics().front();
     d.span = cursor.span(at);
     d.excerpt = cursor.excerpt(d.span);
     throw CompileError(std::move(d));
   }
+  return shape;
 }
 
-Array parse_constant(TextCursor& cursor, DType dtype, Shape shape, const ConstantBytes& constants) {
+Array parse_constant(TextCursor& cursor, DType dtype, std::span<const Expr> extents, const ConstantBytes& constants) {
   Token at = cursor.peek();
-  size_t count = counted(cursor, at, shape);
+  Shape shape = static_shape(cursor, at, extents);
+  auto count = static_cast<size_t>(element_count(shape));
   auto check_bytes = [&](std::span<const std::byte> bytes) {
     size_t width = static_cast<size_t>(byte_size(dtype));
     if (bytes.size() / width != count || bytes.size() % width != 0)

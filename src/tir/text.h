@@ -25,14 +25,14 @@ std::string print_attrs(const Attrs& attrs);
 /// The bytes of a constant: `bytes "0000803f"` in hex up to 64 bytes, else `hash "…"`, its array added to `constants`.
 std::string print_constant(const Array& data, ConstantBytes* constants);
 
-/// Reads one function; the cursor stands at `primfunc`. Throws one CompileError with every error found; the cursor then
+/// Reads one function and verifies it; the cursor stands at `primfunc`. Throws one CompileError with every error found; the cursor then
 /// stands behind the function if its braces match. Long constants are looked up by hash in `constants`.
 PrimFunc parse_prim_func(TextCursor& cursor, const ConstantBytes& constants);
 /// One function in a text of its own.
 PrimFunc parse_prim_func(std::string_view file, std::string_view text, const ConstantBytes& constants = {});
 Attrs parse_attrs(TextCursor& cursor);
 /// Reads what print_constant printed for an array of this dtype and shape.
-Array parse_constant(TextCursor& cursor, DType dtype, Shape shape, const ConstantBytes& constants);
+Array parse_constant(TextCursor& cursor, DType dtype, std::span<const Expr> extents, const ConstantBytes& constants);
 DType parse_dtype(TextCursor& cursor);
 /// An expression whose variables are declared by `vars`; it reads no buffer.
 Expr parse_expr(TextCursor& cursor, const VarMap& vars);
@@ -43,6 +43,8 @@ std::vector<Expr> parse_shape(TextCursor& cursor, VarMap& symbols, bool declare)
 /// input or a constant, vectorized or unrolled loops without constant extents, a block variable bound twice, reads or
 /// writes outside a block's declared regions' buffers, nesting that no text may have.
 void verify(const PrimFunc& function);
+/// As above; `place` says where a statement stands, or the function for a null one.
+void verify(const PrimFunc& function, function_ref<void(const Stmt&, Diagnostic&)> place);
 
 /// Expressions and statements nest at most this deep, so that no text can exhaust the stack of a recursive reader.
 inline constexpr int kMaxNesting = 1000;

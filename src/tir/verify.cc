@@ -13,7 +13,7 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const PrimFunc& function) : function_(function) {}
+  Verifier(const PrimFunc& function, function_ref<void(const Stmt&, Diagnostic&)> place) : function_(function), place_(place) {}
   void run();
 
  private:
@@ -48,6 +48,8 @@ class Verifier {
   bool enter();
 
   const PrimFunc& function_;
+  function_ref<void(const Stmt&, Diagnostic&)> place_;
+  Stmt current_;
   ErrorList errors_;
   std::unordered_map<std::string, Meaning> names_;
   std::vector<std::string> declared_;
@@ -63,6 +65,7 @@ void Verifier::report(std::string code, std::string message, std::string expecte
   d.expected = std::move(expected);
   d.function = function_.name;
   if (!blocks_.empty()) d.node = fmt::format("block `{}`", blocks_.back().block->name);
+  place_(current_, d);
   errors_.add(std::move(d));
 }
 
@@ -94,9 +97,15 @@ void Verifier::declare_buffer(const Buffer& buffer, bool read_only) {
       if (e->dtype != DType::I64)
         report("dtype-mismatch", fmt::format("an extent of `{}` is {}", buffer->name, name(e->dtype)), "i64");
     }
+  Shape known;
   for (const Expr& e : buffer->shape)
-    if (const int64_t* extent = as_int(e); extent && *extent < 0)
-      report("negative-extent", fmt::format("`{}` has the extent {}", buffer->name, *extent), "at least 0");
+    if (const int64_t* extent = as_int(e)) known.push_back(*extent);
+  try {
+    element_count(known);
+  } catch (const CompileError& error) {
+    report("tensor-too-large", fmt::format("`{}` has the extents {}", buffer->name, to_string(known)),
+           error.diagnostics()[0].expected);
+  }
   if (!buffer->strides.empty() && buffer->strides.size() != buffer.rank())
     report("rank-mismatch", fmt::format("`{}` has {} strides", buffer->name, buffer->strides.size()),
            fmt::format("one for each of its {} axes", buffer.rank()));
@@ -175,6 +184,7 @@ void Verifier::in_scope(const Stmt& s) {
 }
 
 void Verifier::stmt(const Stmt& s) {
+  Stmt around = std::exchange(current_, s);
   if (enter()) {
     switch (s->kind) {
       case StmtKind::Seq: {
@@ -209,6 +219,7 @@ void Verifier::stmt(const Stmt& s) {
     }
   }
   --depth_;
+  current_ = std::move(around);
 }
 
 void Verifier::loop(const For& loop) {
@@ -295,6 +306,10 @@ void Verifier::run() {
 
 }  // namespace
 
-void verify(const PrimFunc& function) { Verifier(function).run(); }
+void verify(const PrimFunc& function) {
+  verify(function, [](const Stmt&, Diagnostic&) {});
+}
+
+void verify(const PrimFunc& function, function_ref<void(const Stmt&, Diagnostic&)> place) { Verifier(function, place).run(); }
 
 }  // namespace tenon::tir
