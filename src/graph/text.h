@@ -23,21 +23,22 @@ namespace tenon::graph {
 
 /// Linear in the size of the module.
 std::string print(const Function& function);
+/// `f32[1,4], i64[]`
+std::string print(std::span<const TensorType> types);
 std::string print(const Module& module, tir::ConstantBytes* long_constants = nullptr);
 
 /// Parses, infers and checks a module. Attributes and types are checked against what is written. Throws CompileError
 /// listing every error found, each with its span and excerpt.
 Module parse(std::string_view file, std::string_view text, const OpTable& ops, const tir::ConstantBytes& long_constants = {});
 
-/// `constants.bin`: "TNNC", version 1 (u32), then count (u64), then per entry 16 bytes of XXH3-128, dtype (u8), rank
-/// (u8), extents (u64 each), byte size (u64), bytes, all little endian, each entry's bytes aligned to 64 in the file.
-/// Reading checks every bound and every hash, and keeps the bytes as views of the mapped file.
+/// `constants.bin` (its layout is in docs/graph-ir.md). Reading checks every bound and every hash, and keeps the bytes as
+/// views of the mapped file.
 void write_constants(const std::string& path, const tir::ConstantBytes& constants);
 tir::ConstantBytes read_constants(const std::string& path);
 
 /// A `.tenon` file with the `constants.bin` beside it, if any.
 Module read_module(const std::string& path, const OpTable& ops);
-/// Writes both, each through a temporary name and a rename.
+/// Writes both, each through a temporary name and a rename; adds to the constants of other modules in the folder.
 void write_module(const std::string& path, const Module& module);
 
 /// Throws CompileError listing each broken invariant: topological order, types as inferred, known callees with matching

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Error tests: tests/errors/<code>_<case>.tenon holds a text that is refused, `----`, and the diagnostics as rendered.
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "op/all_ops.h"
+#include "support/round_trip.h"
+#include "support/text_cases.h"
+
+namespace tenon {
+namespace {
+
+class ErrorText : public ::testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ErrorText);
+
+TEST_P(ErrorText, IsRefusedWithTheDiagnosticsBelowTheLine) {
+  testing::TextCase wrong = testing::read_text_case("errors", GetParam());
+  std::string rendered = testing::compile_error([&] { graph::parse(GetParam(), wrong.input, op::all_ops()); });
+  testing::expect_text(wrong, rendered);
+  std::string code = GetParam().substr(0, GetParam().find_first_of("_."));
+  EXPECT_NE(rendered.find("  [" + code + "]\n"), std::string::npos) << "the file is named after its code";
+}
+
+INSTANTIATE_TEST_SUITE_P(File, ErrorText, ::testing::ValuesIn(testing::text_cases("errors")),
+                         [](const auto& info) { return testing::test_name(info.param); });
+
+}  // namespace
+}  // namespace tenon
