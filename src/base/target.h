@@ -11,7 +11,7 @@ namespace tenon {
 
 /// Numbers that schedules derive tiles from. Sizes in bytes.
 struct Machine {
-  int vector_bytes = 16;      // widest float vector: 16, 32 or 64
+  int vector_bytes = 16;  // widest float vector: 16, 32 or 64
   int vector_registers = 16;
   bool fma = false;
   int64_t l1_bytes = 32 << 10;
@@ -20,8 +20,8 @@ struct Machine {
 };
 
 struct Target {
-  std::string kind = "llvm";  // llvm, c, opencl, cuda
-  std::string cpu;            // LLVM's processor name, never "native"
+  std::string kind = "llvm";          // llvm, c, opencl, cuda
+  std::string cpu;                    // LLVM's processor name, never "native"
   std::vector<std::string> features;  // `avx2`, `fma`, … sorted; what the generated code may use
   Machine machine;
 
@@ -39,5 +39,7 @@ Target host_target();
 std::vector<std::string> known_cpus();
 /// Features of the machine we run on, in LLVM's spelling, sorted; what an artifact's requirement is checked against.
 std::vector<std::string> host_features();
+/// `+avx512bf16`, `-fma`: how a target's features differ from its processor's in the table; first the added ones.
+std::vector<std::string> feature_changes(const Target& target);
 
 }  // namespace tenon
