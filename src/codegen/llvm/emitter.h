@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns one loop function into LLVM functions: the kernel itself and one more for each parallel loop.
+//
+// LLVM gets finished code: vectors are explicit, register buffers are SSA values, and every pure index value is emitted
+// once, at the outermost loop where its variables are known. No IR pass runs afterwards, so what is written here is what
+// runs; statements are emitted in the order in which they stand.
+#pragma once
+
+#include <llvm/IR/Module.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/target.h"
+#include "codegen/backend.h"
+#include "codegen/llvm/arithmetic.h"
+#include "codegen/llvm/registers.h"
+#include "tir/linear.h"
+#include "tir/stmt.h"
+
+namespace tenon::codegen {
+
+/// Scratch offsets, handed out like a stack; every block is a multiple of 64 bytes.
+class Arena {
+ public:
+  int64_t allocate(int64_t bytes);
+  int64_t mark() const { return top_; }
+  void release(int64_t mark) { top_ = mark; }
+  int64_t peak() const { return peak_; }
+
+ private:
+  int64_t top_ = 0, peak_ = 0;
+};
+
+/// What all LLVM functions of one kernel share.
+struct Kernel {
+  llvm::Module& module;
+  const tir::PrimFunc& function;
+  ArithmeticOptions options;
+  llvm::AttributeList attributes;
+  llvm::MDNode* alias_domain = nullptr;
+  std::map<std::string, int64_t, std::less<>> register_widths;
+  Arena shared, worker;
+  int parallel_loops = 0;
+};
+
+class Emitter {
+ public:
+  /// Emits the function `kernel.function.name` and what it calls.
+  static void emit_kernel(Kernel& kernel);
+
+ private:
+  static constexpr int kLocal = 1 << 30;  // a level: not known before the point of emission
+
+  /// What a variable stands for: another expression, or a value known from the scope `level` on.
+  struct Binding {
+    tir::Expr alias;
+    llvm::Value* value = nullptr;
+    int level = 0;
+    tir::Interval range;
+  };
+
+  /// A buffer in memory.
+  struct Memory {
+    llvm::Value* base = nullptr;
+    std::vector<tir::Expr> strides;  // in elements
+    size_t alias_scope = 0;
+    bool read_only = false;
+  };
+
+  /// Bytes that no buffer outside `begin..end` of the same arena touches.
+  struct AliasScope {
+    llvm::MDNode* scope = nullptr;
+    const Arena* arena = nullptr;  // null: a parameter or a constant
+    int64_t begin = 0, end = 0;
+    llvm::MDNode* noalias = nullptr;  // of the scopes disjoint with this one, the first `noalias_of`
+    size_t noalias_of = 0;
+  };
+
+  struct PointerKey {
+    llvm::Value* base;
+    std::vector<tir::Linear::Term> terms;
+    llvm::Value* pointer;
+  };
+  struct Bump {
+    llvm::PHINode* phi;
+    int64_t bytes;
+  };
+
+  /// A place from which values can be used: the function's entry, a loop's head, or the point after a Let. Pure values
+  /// of this level are emitted before the terminator of `hoist`.
+  struct Scope {
+    llvm::BasicBlock* hoist = nullptr;
+    std::unordered_map<tir::Expr, llvm::Value*, tir::ExprHash, tir::ExprEqual> values;
+    std::vector<PointerKey> pointers;
+    // Only for a loop with no loop inside: pointers that move with its variable are phis.
+    llvm::BasicBlock* preheader = nullptr;
+    std::string variable;
+    llvm::Value* first = nullptr;
+    std::vector<Bump> bumps;
+  };
+
+  /// A register row that a loop carries.
+  struct RowPhi {
+    llvm::PHINode* phi;
+    std::string buffer;
+    size_t row;
+  };
+
+  struct LoadedValue {
+    llvm::Value* base;
+    int64_t displacement;
+    int64_t lanes;
+    llvm::Value* mask;
+    llvm::Value* value;
+  };
+
+  Emitter(Kernel& kernel, llvm::Function* function);
+
+  // Functions (emit_function.cc).
+  struct Captures;
+  static llvm::Function* new_function(Kernel& kernel, const std::string& name, bool external, unsigned pointers,
+                                      unsigned integers);
+  void emit_parallel(const tir::For& loop);
+  Captures captures(const tir::For& loop);
+  void emit_range_body(const Emitter& outer, const tir::For& loop, const Captures& captured);
+  llvm::Value* context_field(int64_t offset, llvm::Type* type, const char* name);
+  llvm::Value* scratch_base(bool per_worker);
+  size_t new_alias_scope(const std::string& name, const Arena* arena, int64_t begin, int64_t end);
+  void mark_alias(llvm::Instruction* access, size_t alias_scope);
+  void declare_memory(const tir::Buffer& buffer, llvm::Value* base, size_t alias_scope, bool read_only);
+
+  // Statements (emit_stmt.cc).
+  void emit(const tir::Stmt& s);
+  void emit_seq(const tir::Seq& seq);
+  void emit_for(const tir::For& loop);
+  void emit_serial(const tir::For& loop);
+  void emit_unrolled(const tir::For& loop);
+  void emit_vectorized(const tir::For& loop);
+  void emit_loop(const std::string& variable, tir::Interval range, llvm::Value* first, llvm::Value* end, bool may_be_empty,
+                 const tir::Stmt& body);
+  std::vector<RowPhi> carry_registers(const tir::Stmt& body, llvm::BasicBlock* preheader);
+  llvm::Value* next_trip(llvm::PHINode* counter, llvm::Value* end, llvm::BasicBlock* latch);
+  llvm::BasicBlock* close_loop(llvm::PHINode* counter, llvm::Value* end, llvm::BasicBlock* exit,
+                               std::span<const RowPhi> row_phis);
+  void emit_block(const tir::Block& block);
+  void emit_let(const tir::Let& let);
+  void emit_if(const tir::Expr& condition, const tir::Stmt& then_case, const tir::Stmt& else_case);
+  void emit_masked_if(llvm::Value* condition, const tir::Stmt& then_case, const tir::Stmt& else_case);
+  void merge_registers(llvm::BasicBlock* from, const Registers& state, llvm::BasicBlock* other);
+  void emit_allocate(const tir::Buffer& buffer);
+  void emit_constant(const tir::AllocateConst& constant);
+  void bind(const std::string& name, Binding binding);
+  void unbind(size_t mark);
+
+  // Index arithmetic and where it is emitted (emit_index.cc).
+  tir::Expr resolve(const tir::Expr& e);
+  tir::Expr substitute_bindings(const tir::Expr& e);
+  tir::Interval range_of(const tir::Var& v);
+  tir::Interval interval(const tir::Expr& e);
+  int level_of(const tir::Expr& e);
+  bool hoistable(const tir::Load& load);
+  bool in_bounds(const tir::Buffer& buffer, std::span<const tir::Expr> indices);
+  bool lane_dependent(const tir::Expr& e);
+  llvm::Value* index_value(const tir::Expr& resolved);
+  llvm::Value* sum_value(const tir::Linear& sum);
+  llvm::Value* pointer(const Memory& memory, const tir::Linear& bytes);
+  llvm::Value* advance(llvm::Value* base, int level, std::vector<tir::Linear::Term> terms);
+  llvm::Value* bumped(llvm::Value* base, Scope& scope, int64_t bytes);
+  llvm::Value* offset_pointer(llvm::Value* base, std::span<const tir::Linear::Term> terms);
+  llvm::Value* narrow_comparison(tir::BinaryOp op, const tir::Expr& a, const tir::Expr& b);
+
+  // Expressions (emit_expr.cc).
+  llvm::Value* eval(const tir::Expr& e);
+  llvm::Value* eval_node(const tir::Expr& e);
+  llvm::Value* eval_binary(const tir::Binary& n);
+  llvm::Value* eval_select(const tir::Select& n);
+  llvm::Value* eval_call(const tir::Call& n);
+  llvm::Value* guarded(llvm::Value* condition, bool negated, const tir::Expr& e);
+  bool needs_guard(const tir::Expr& e);
+  llvm::Value* splat(llvm::Value* value, int64_t lanes);
+  void unify(llvm::Value*& a, llvm::Value*& b);
+
+  // Loads and stores (emit_memory.cc).
+  struct Access {
+    tir::Linear bytes;       // from the buffer's first element, at lane 0
+    int64_t lane_bytes = 0;  // from one lane to the next
+    bool irregular = false;  // lanes lie in no such order
+    bool in_bounds = false;
+  };
+  Access access(const tir::Buffer& buffer, std::span<const tir::Expr> indices);
+  std::vector<tir::Expr> resolve_all(std::span<const tir::Expr> indices);
+  llvm::Value* load(const tir::Load& n);
+  llvm::Value* load_at(const tir::Buffer& buffer, const Access& where, int64_t lanes);
+  llvm::Value* guarded_load(const tir::Buffer& buffer, llvm::Value* address, int64_t lanes);
+  llvm::Value* load_register(const tir::Load& n);
+  void store(const tir::Store& n);
+  void store_at(const tir::Buffer& buffer, const Access& where, llvm::Value* value);
+  void store_register(const tir::Store& n);
+  int64_t register_position(const tir::Buffer& buffer, std::span<const tir::Expr> indices, int64_t* lane_step);
+  /// Runs f once for each lane with the emitter in scalar mode, the lane's number a constant.
+  void for_each_lane(function_ref<void(int64_t)> f);
+  llvm::Value* at_lane(llvm::Value* value);
+  llvm::Value* zeros();
+  llvm::Value* sink();
+  void forget_loads();
+
+  Kernel& kernel_;
+  llvm::Function* function_;
+  llvm::IRBuilder<> b_;
+  Arithmetic arithmetic_;
+  llvm::Value* context_ = nullptr;
+  llvm::Value* worker_ = nullptr;  // null outside a parallel loop
+  std::unordered_map<std::string, Binding> bindings_;
+  std::vector<std::pair<std::string, std::optional<Binding>>> undo_;
+  std::map<std::string, Memory, std::less<>> memories_;
+  std::vector<AliasScope> alias_scopes_;
+  Registers registers_;
+  std::vector<Scope> scopes_;
+  int64_t lanes_ = 0;  // of the vectorized loop around; 0 outside
+  std::string lane_variable_;
+  int64_t scalar_lane_ = -1;     // the lane that for_each_lane is at
+  llvm::Value* mask_ = nullptr;  // lanes (or, as a scalar, all) that run; null: all
+  bool hoisting_ = false;
+  std::map<std::string, std::vector<LoadedValue>, std::less<>> loaded_;  // by buffer, valid at the point of emission
+  std::unordered_map<llvm::Value*, llvm::Value*> splats_;
+  llvm::Value* sink_ = nullptr;
+  llvm::Value* scratch_[2] = {nullptr, nullptr};  // shared, per worker
+};
+
+/// Throws: an index of a register buffer is not a constant.
+[[noreturn]] void fail_not_promotable(const tir::PrimFunc& function, const tir::Buffer& buffer, const std::string& index);
+
+}  // namespace tenon::codegen
