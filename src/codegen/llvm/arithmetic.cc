@@ -205,13 +205,25 @@ Value* Arithmetic::float_intrinsic(Intrinsic op, llvm::ArrayRef<Value*> args) {
   }
 }
 
-/// With one rounding: f16 and bf16 products are exact in f64, and so is any sum whose rounding to them is in doubt.
+/// With one rounding: a product of 16-bit floats is exact in f64. A sum that is not keeps an odd last bit, which shows the
+/// rounding to 16 bits that something was cut off.
 Value* Arithmetic::fused_multiply_add(DType dtype, llvm::ArrayRef<Value*> args) {
   if (dtype == DType::F32 || dtype == DType::F64)
     return b_.CreateIntrinsic(llvm::Intrinsic::fma, {args[0]->getType()}, {args[0], args[1], args[2]});
   Value* wide[3];
   for (int i = 0; i < 3; ++i) wide[i] = b_.CreateFPExt(widen(dtype, args[i]), with_lanes_of(args[i], b_.getDoubleTy()));
-  return narrow_double(dtype, b_.CreateFAdd(b_.CreateFMul(wide[0], wide[1]), wide[2]));
+  Value *product = b_.CreateFMul(wide[0], wide[1]), *addend = wide[2];
+  Value* sum = b_.CreateFAdd(product, addend);
+  // Knuth's two-sum: the error of `sum`, exactly.
+  Value* part = b_.CreateFSub(sum, product);
+  Value* error = b_.CreateFAdd(b_.CreateFSub(product, b_.CreateFSub(sum, part)), b_.CreateFSub(addend, part));
+  Value *zero = llvm::Constant::getNullValue(sum->getType()), *bits = b_.CreateBitCast(sum, with_lanes_of(sum, b_.getInt64Ty()));
+  Value* one = llvm::ConstantInt::get(bits->getType(), 1);
+  Value* grows = b_.CreateICmpEQ(b_.CreateFCmpOGT(error, zero), b_.CreateFCmpOGT(sum, zero));
+  Value* next = b_.CreateSelect(grows, b_.CreateAdd(bits, one), b_.CreateSub(bits, one));
+  Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, one), llvm::Constant::getNullValue(bits->getType()));
+  Value* inexact = b_.CreateAnd(b_.CreateFCmpONE(error, zero), even);
+  return narrow_double(dtype, b_.CreateBitCast(b_.CreateSelect(inexact, next, bits), sum->getType()));
 }
 
 Value* Arithmetic::per_lane(llvm::ArrayRef<Value*> args, function_ref<Value*(llvm::ArrayRef<Value*>)> f) {
