@@ -205,13 +205,18 @@ ScalarOp integer_intrinsic(Intrinsic op) {
   }
 }
 
-/// One rounding at the end: a 16-bit format's fma is exact enough in double to round once from there.
+/// One rounding at the end. Of a 16-bit format's fma the product is exact; what the sum cuts off moves it by one step, so
+/// that a sum halfway between two results goes the right way.
 template <class N>
 uint64_t fused_multiply_add(uint64_t a, uint64_t b, uint64_t c) {
-  if constexpr (std::is_same_v<N, Native<float>> || std::is_same_v<N, Native<double>>)
+  if constexpr (std::is_same_v<N, Native<float>> || std::is_same_v<N, Native<double>>) {
     return N::put(std::fma(N::get(a), N::get(b), N::get(c)));
-  else
-    return N::put(sticky_float(static_cast<long double>(N::get(a)) * N::get(b) + N::get(c)));
+  } else {
+    long double product = static_cast<long double>(N::get(a)) * N::get(b), addend = N::get(c), sum = product + addend;
+    long double error = (product - (sum - (sum - product))) + (addend - (sum - product));
+    if (error > 0 || error < 0) sum = std::nextafter(sum, error > 0 ? HUGE_VALL : -HUGE_VALL);
+    return N::put(sticky_float(sum));
+  }
 }
 
 template <class N>
