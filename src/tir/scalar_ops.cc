@@ -205,8 +205,8 @@ ScalarOp integer_intrinsic(Intrinsic op) {
   }
 }
 
-/// One rounding at the end. Of a 16-bit format's fma the product is exact; what the sum cuts off moves it by one step, so
-/// that a sum halfway between two results goes the right way.
+/// One rounding at the end. Of a 16-bit format's fma the product is exact; if the sum cuts something off and still
+/// looks like an exact float, it moves by one step, so that halfway between two results it goes the right way.
 template <class N>
 uint64_t fused_multiply_add(uint64_t a, uint64_t b, uint64_t c) {
   if constexpr (std::is_same_v<N, Native<float>> || std::is_same_v<N, Native<double>>) {
@@ -214,7 +214,8 @@ uint64_t fused_multiply_add(uint64_t a, uint64_t b, uint64_t c) {
   } else {
     long double product = static_cast<long double>(N::get(a)) * N::get(b), addend = N::get(c), sum = product + addend;
     long double error = (product - (sum - (sum - product))) + (addend - (sum - product));
-    if (error > 0 || error < 0) sum = std::nextafter(sum, error > 0 ? HUGE_VALL : -HUGE_VALL);
+    bool looks_exact = static_cast<float>(sum) == sum;
+    if (looks_exact && (error > 0 || error < 0)) sum = std::nextafter(sum, error > 0 ? HUGE_VALL : -HUGE_VALL);
     return N::put(sticky_float(sum));
   }
 }
