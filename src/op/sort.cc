@@ -62,7 +62,7 @@ struct TopKRow {
     Expr shifts = tir::var(graph.fresh("shifts"), DType::Bool), lands = tir::var(graph.fresh("lands"), DType::Bool);
     Expr first = tir::eq(q, Expr(0)), fresh_place = tir::eq(q, j);
     auto before = [&](const Expr& position) { return stands_before(largest, candidate, kept(position)); };
-    Expr moved = tir::load(out[1], point(q - Expr(1))), stays = tir::load(out[1], point(q));
+    Expr moved = tir::load(out[1], point(q - Expr(1)));
     return tir::scoped({
         tir::let(shifts, tir::select(first, tir::bool_imm(false), before(q - Expr(1)))),
         tir::let(lands, tir::select(fresh_place, tir::bool_imm(true), before(q))),
