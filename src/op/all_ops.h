@@ -25,7 +25,7 @@ const std::vector<OnnxRule>& all_onnx_rules();
 // One per file, in the order of all_ops.cc.
 // clang-format off
 Family elementwise_family();  // elementwise.cc: unary and binary math, comparison, logic, cast, where, clip
-Family reduce_family();  // reduce.cc: sum, mean, max, min, prod, norms, arg reductions
+Family reduce_family();  // reduce.cc: sum, mean, max, min, prod, arg reductions
 Family matmul_family();  // matmul.cc: matrix products
 Family einsum_family();  // einsum.cc
 Family conv_family();  // conv.cc

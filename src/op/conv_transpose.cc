@@ -149,7 +149,8 @@ std::vector<te::Tensor> compute_conv_transpose(const CallSite& call, std::span<c
   })};
 }
 
-/// Padding that gives the wanted extents, halved; of an odd total, SAME_UPPER takes the larger half after.
+/// Crops the whole result to the wanted extents at both ends, by the larger half of an odd excess in front, or after with
+/// SAME_UPPER. What is missing to them is added at the end.
 void pad_to(const OnnxNode& node, Window& window, const std::vector<int64_t>& wanted, const std::vector<int64_t>& extra,
             bool upper) {
   for (size_t k = 0; k < window.rank(); ++k) {
@@ -157,8 +158,8 @@ void pad_to(const OnnxNode& node, Window& window, const std::vector<int64_t>& wa
     if (!extent) node.unsupported("an output shape of a symbolic extent");
     int64_t goal = wanted.empty() ? *extent * window.strides[k] : wanted[k];
     int64_t total = window.strides[k] * (*extent - 1) + extra[k] + window.span(k) - goal;
-    int64_t half = total / 2;
-    window.pads[k] = upper ? half : total - half;
+    int64_t excess = std::max<int64_t>(total, 0);
+    window.pads[k] = upper ? excess / 2 : excess - excess / 2;
     window.pads[k + window.rank()] = total - window.pads[k];
   }
 }

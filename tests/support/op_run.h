@@ -13,7 +13,7 @@ namespace tenon::test {
 std::vector<Array> run_op(const graph::OpDef& op, const std::vector<Array>& inputs, graph::Attrs attrs = {});
 Array run_op1(const graph::OpDef& op, const std::vector<Array>& inputs, graph::Attrs attrs = {});
 
-/// Arrays from values given as double: floats are rounded, integers converted.
+/// Arrays from values given as double: floats are rounded, integers wrap.
 Array array(DType dtype, Shape shape, const std::vector<double>& values);
 Array f32(Shape shape, const std::vector<double>& values);
 
