@@ -3,15 +3,14 @@
 //
 // Spatial axes fall into three groups by the operands that use them: those of V, the operand that holds the output's
 // innermost axis and is read as vectors; those of B, whose elements are broadcast; and outer ones, which index both or
-// neither. V's and B's axes are cut into tiles; one side's tiles are resident (they stay in the second cache), the other's
-// are streamed past them.
+// neither. V's and B's axes are cut into tiles. One tile of V stays in the first cache while the tiles of B, which stay in the
+// second, stream past it.
 //
-//   for job: outer point, chunk of resident tiles, chunk of streamed tiles   (parallel)
+//   for job: outer point, chunk of B tiles, chunk of V tiles   (parallel)
 //     for block of the reduction
-//       [pack the resident V tiles]
-//       for streamed tile
-//         [pack the streamed V tile]
-//         for resident tile
+//       for V tile of the chunk
+//         [pack it]
+//         for B tile of the chunk
 //           acc[rows, vectors, lanes] = init, or the partial sums so far
 //           for reduce point of the block: acc += b[rows] * v[vectors, lanes]
 //           store through the epilogue, or keep partial sums
@@ -28,9 +27,6 @@ namespace tenon::schedule {
 using namespace tir;
 
 namespace {
-
-constexpr int64_t kDepth = 320;            // reduce points of one block: a panel of each operand stays in the first cache
-constexpr int64_t kDirectRowBytes = 4096;  // rows further apart than this are packed when reused: each is a page of its own
 
 bool uses(const Expr& e, const std::string& name) {
   bool found = false;
@@ -123,12 +119,13 @@ class Contraction {
   bool sort_axes();
   void merge_axes();
   void choose_tiles();
-  void choose_storage();
+  bool choose_storage();
+  void choose_blocks();
   int64_t repackable_param(const Operand& operand) const;
   void repack(Operand& operand, std::string_view name);
-  Stmt pack_tile(const Operand& operand, const Expr& slot, const Expr& tile);
+  Stmt pack_tile(const Operand& operand, const Expr& tile);
   Stmt tile_body(const Expr& v_tile, const Expr& v_slot, const Expr& b_tile, const Expr& b_slot);
-  Stmt products(const VarMap& place, const Expr& v_tile, const Expr& v_slot, const Expr& b_tile);
+  Stmt products(const VarMap& place, const Expr& v_tile, const Expr& b_tile);
   std::vector<Stmt> place_tile(const Operand& operand, const Expr& tile, VarMap& place);
   Expr element(const Operand& operand, const Expr& slot, const Expr& offset) const;
   Stmt over_accumulator(const std::function<Stmt(const Expr& row, const Expr& vector, const Expr& lane)>& body,
@@ -153,11 +150,10 @@ class Contraction {
   Expr init_, carried_;
   RegisterTile tile_;
   DType dtype_ = DType::F32;
-  bool stream_v_ = false;    // V's tiles are streamed, B's are resident
   int64_t block_steps_ = 1;  // steps of the outermost reduce axis in one block
   int64_t blocks_ = 1;
-  int64_t resident_ = 1;  // resident tiles of one job
-  int64_t streamed_ = 1;  // streamed tiles of one job
+  int64_t b_chunk_ = 1;  // B tiles of one job
+  int64_t v_chunk_ = 1;  // V tiles of one job
   Buffer acc_, partial_;
   Expr block_;  // index of the reduction's block
 };
@@ -254,7 +250,8 @@ void Contraction::merge_axes() {
 }
 
 void Contraction::choose_tiles() {
-  tile_ = choose_register_tile(b_.axis.extent, v_.axis.extent, byte_size(dtype_), request_.target.machine);
+  tile_ = choose_register_tile({b_.axis.extent, v_.axis.extent, byte_size(dtype_), v_.param < 0 && !v_.at_run_time},
+                               request_.target.machine);
   v_.width = tile_.vectors * tile_.lanes;
   b_.width = tile_.rows;
   v_.axis_tiles = (v_.axis.extent + v_.width - 1) / v_.width;
@@ -372,43 +369,43 @@ void Contraction::repack(Operand& operand, std::string_view name) {
   emission_.layout.replace(param, operand.packed);
 }
 
-void Contraction::choose_storage() {
-  const Machine& machine = request_.target.machine;
-  int64_t bytes = byte_size(dtype_);
+/// Constant operands are stored as panels when compiling; V is packed tile by tile at run time when it is reused and not read
+/// well in place.
+bool Contraction::choose_storage() {
   v_.param = repackable_param(v_);
   b_.param = repackable_param(b_);
   if (v_.param == b_.param) b_.param = -1;
-  // The constant side streams past the other one: it is read once for each resident chunk.
-  stream_v_ = v_.param >= 0 || (b_.param < 0 && v_.tiles() >= b_.tiles());
-  if (v_.param < 0) {
-    const Load* plain = v_.plain();
-    Affine index = plain ? affine(plain->indices[0]) : Affine{};
-    bool unit = plain && index.coefficient(v_.axis.name) == 1 && !index.uses_opaquely(v_.axis.name);
-    bool taps = step_depth() > 1;  // neighbouring reduce points share cache lines
-    int64_t row = plain && !reduce_.empty() ? std::abs(index.coefficient(reduce_[0].name)) * byte_size(v_.value->dtype) : 0;
-    bool far = !taps && row >= kDirectRowBytes;
-    v_.at_run_time = b_.tiles() >= 4 ? !unit || far : !plain;
+  if (b_.own.empty() && v_.param < 0) return false;  // nothing is used twice
+  if (v_.param >= 0) return true;
+  const Load* plain = v_.plain();
+  Affine index = plain ? affine(plain->indices[0]) : Affine{};
+  bool unit = plain && index.coefficient(v_.axis.name) == 1 && !index.uses_opaquely(v_.axis.name);
+  bool window = step_depth() > 1;  // neighbouring reduce points share cache lines
+  constexpr int64_t kReuse = 32;   // rows that pay for copying V once
+  v_.at_run_time = b_.axis.extent * product(b_.rest) >= kReuse ? !unit || !window : !plain;
+  return true;
+}
+
+void Contraction::choose_blocks() {
+  const Machine& machine = request_.target.machine;
+  int64_t bytes = byte_size(dtype_);
+  // A block's panel of V takes at most five eighths of the first cache.
+  int64_t deepest = std::max<int64_t>(64, machine.l1_bytes * 5 / 8 / (v_.width * bytes));
+  int64_t steps = reduce_.empty() ? 1 : reduce_[0].extent;
+  block_steps_ = steps;
+  if (v_.tiles() > 1 && b_.tiles() > 1 && depth() > deepest * 3 / 2) {
+    blocks_ = (steps + std::max<int64_t>(1, deepest / step_depth()) - 1) / std::max<int64_t>(1, deepest / step_depth());
+    block_steps_ = (steps + blocks_ - 1) / blocks_;  // even blocks
+    blocks_ = (steps + block_steps_ - 1) / block_steps_;
   }
-  bool reused = v_.tiles() > 1 && b_.tiles() > 1;
-  if (!reduce_.empty() && reused && depth() > kDepth * 3 / 2) {
-    block_steps_ = std::max<int64_t>(1, kDepth / step_depth());
-    blocks_ = (reduce_[0].extent + block_steps_ - 1) / block_steps_;
-    block_steps_ = (reduce_[0].extent + blocks_ - 1) / blocks_;  // even blocks
-  } else {
-    block_steps_ = reduce_.empty() ? 1 : reduce_[0].extent;
-  }
-  const Operand& resident = stream_v_ ? b_ : v_;
-  const Operand& streamed = stream_v_ ? v_ : b_;
-  int64_t tile_bytes = std::max<int64_t>(1, block_steps_ * step_depth() * resident.width * bytes);
-  resident_ = std::clamp<int64_t>(machine.l2_bytes / 2 / tile_bytes, 1, resident.tiles());
-  int64_t chunks = (resident.tiles() + resident_ - 1) / resident_;
-  resident_ = (resident.tiles() + chunks - 1) / chunks;
-  int64_t jobs = chunks * product(outer_);
+  int64_t b_bytes = std::max<int64_t>(1, block_steps_ * step_depth() * b_.width * bytes);
+  b_chunk_ = std::clamp<int64_t>(machine.l2_bytes / 2 / b_bytes, 1, b_.tiles());
+  int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_;
+  b_chunk_ = (b_.tiles() + chunks - 1) / chunks;
   constexpr int64_t kJobs = 8;  // enough for an even share on a few workers; the same for any worker count
-  int64_t cuts = jobs >= kJobs - 2 ? 1 : (kJobs + jobs - 1) / jobs;
-  int64_t fewest = v_.at_run_time && !stream_v_ ? 8 : 1;  // streamed tiles that pay for packing the resident ones again
-  cuts = std::clamp<int64_t>(cuts, 1, std::max<int64_t>(1, streamed.tiles() / fewest));
-  streamed_ = (streamed.tiles() + cuts - 1) / cuts;
+  int64_t jobs = ((b_.tiles() + b_chunk_ - 1) / b_chunk_) * product(outer_);
+  int64_t cuts = std::clamp<int64_t>((kJobs + jobs - 1) / jobs, 1, v_.tiles());
+  v_chunk_ = (v_.tiles() + cuts - 1) / cuts;
 }
 
 /// Loops over the accumulator's elements; `vectors_first` walks the vectors outside, so that the broadcasts stay in registers.
@@ -421,7 +418,7 @@ Stmt Contraction::over_accumulator(const std::function<Stmt(const Expr&, const E
 }
 
 /// acc += b * v over the reduce points of one block.
-Stmt Contraction::products(const VarMap& place, const Expr& v_tile, const Expr& v_slot, const Expr& b_tile) {
+Stmt Contraction::products(const VarMap& place, const Expr& v_tile, const Expr& b_tile) {
   std::vector<Loop> loops;
   VarMap at = place;
   Expr whole(0), local(0);
@@ -458,7 +455,7 @@ Stmt Contraction::products(const VarMap& place, const Expr& v_tile, const Expr& 
   auto step = [&](const Expr& row, const Expr& vector, const Expr& lane) {
     std::vector<Stmt> stmts;
     Expr b = operand_at(b_, b_tile, row, stmts);
-    Expr v = operand_at(v_, !v_.at_run_time ? v_tile : stream_v_ ? Expr(0) : v_slot, vector * Expr(tile_.lanes) + lane, stmts);
+    Expr v = operand_at(v_, v_.at_run_time ? Expr(0) : v_tile, vector * Expr(tile_.lanes) + lane, stmts);
     Expr sum = load(acc_, {row, vector, lane}) + b * v;
     stmts.push_back(store(acc_, {row, vector, lane}, contract(sum, request_.target)));
     return in_scope(std::move(stmts));
@@ -478,10 +475,8 @@ Stmt Contraction::tile_body(const Expr& v_tile, const Expr& v_slot, const Expr& 
     return at;
   };
   int64_t tile_elements = tile_.rows * v_.width;
-  const Expr& inner_slot = stream_v_ ? b_slot : v_slot;
-  const Expr& outer_slot = stream_v_ ? v_slot : b_slot;
   auto partial_at = [&](const Expr& row, const Expr& vector, const Expr& lane) {
-    Expr slot = outer_slot * Expr(resident_) + inner_slot;
+    Expr slot = v_slot * Expr(b_chunk_) + b_slot;
     return std::vector<Expr>{slot * Expr(tile_elements) + row * Expr(v_.width) + vector * Expr(tile_.lanes) + lane};
   };
   Stmt start = over_accumulator(
@@ -510,13 +505,13 @@ Stmt Contraction::tile_body(const Expr& v_tile, const Expr& v_slot, const Expr& 
     finish = if_then(eq(block_, Expr(blocks_ - 1)), finish, keep);
   }
   out.push_back(start);
-  out.push_back(products(place, v_tile, v_slot, b_tile));
+  out.push_back(products(place, v_tile, b_tile));
   out.push_back(finish);
   return in_scope(std::move(out));
 }
 
 /// Copies one block of one V tile to scratch, in the order in which the tile reads it.
-Stmt Contraction::pack_tile(const Operand& operand, const Expr& slot, const Expr& tile) {
+Stmt Contraction::pack_tile(const Operand& operand, const Expr& tile) {
   VarMap place;
   std::vector<Stmt> out = place_tile(operand, tile, place);
   std::vector<Loop> loops;
@@ -546,7 +541,7 @@ Stmt Contraction::pack_tile(const Operand& operand, const Expr& slot, const Expr
     point.push_back(let(name, simplify(substitute(l->value, here), emission_.ranges)));
     here[as<Var>(l->var)->name] = name;
   }
-  point.push_back(store(operand.packed, {element(operand, slot, local * Expr(operand.width) + offset)},
+  point.push_back(store(operand.packed, {element(operand, Expr(0), local * Expr(operand.width) + offset)},
                         simplify(substitute(operand.value, here), emission_.ranges)));
   out.push_back(in_loops(loops, in_scope(std::move(point))));
   return in_scope(std::move(out));
@@ -555,96 +550,69 @@ Stmt Contraction::pack_tile(const Operand& operand, const Expr& slot, const Expr
 Stmt Contraction::build() {
   if (!read() || !sort_axes()) return {};
   merge_axes();
+  if (!choose_storage()) return {};
   choose_tiles();
-  choose_storage();
+  choose_blocks();
   for (Operand* o : {&v_, &b_})
     if (o->param >= 0)
       repack(*o, emission_.names.fresh("pack_" + emission_.graph.func->params[static_cast<size_t>(o->param)]->name));
 
-  const Operand& resident = stream_v_ ? b_ : v_;
-  const Operand& streamed = stream_v_ ? v_ : b_;
-  int64_t chunks = (resident.tiles() + resident_ - 1) / resident_, cuts = (streamed.tiles() + streamed_ - 1) / streamed_;
+  int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_, cuts = (v_.tiles() + v_chunk_ - 1) / v_chunk_;
   int64_t jobs = product(outer_) * chunks * cuts;
   acc_ = Buffer(BufferData{
       emission_.names.fresh("acc"), dtype_, {Expr(tile_.rows), Expr(tile_.vectors), Expr(tile_.lanes)}, {}, Scope::Reg});
   block_ = fresh("block", blocks_);
 
-  // A job: its outer point and its two chunks.
+  // A job is an outer point and a chunk of each side: the digits of its number.
   Expr job = fresh("job", jobs);
   std::vector<Stmt> body;
-  Expr index = job;
-  auto digit = [&](std::string_view base, int64_t extent, bool last) {
-    if (extent == 1) return Expr(0);
-    Expr value = simplify(last ? index : floormod(index, Expr(extent)), emission_.ranges);
-    index = floordiv(index, Expr(extent));
-    if (as<Var>(value)) return value;
-    Expr name = fresh(base, extent);
+  Expr rest = job;
+  auto digit = [&](const Expr& name, int64_t extent) {
+    Expr value = simplify(floormod(rest, Expr(extent)), emission_.ranges);
+    rest = simplify(floordiv(rest, Expr(extent)), emission_.ranges);
+    if (as_int(value)) return value;
     body.push_back(let(name, value));
     return name;
   };
-  Expr cut = digit("cut", cuts, chunks == 1 && outer_.empty());
-  Expr chunk = digit("chunk", chunks, outer_.empty());
-  for (size_t i = outer_.size(); i-- > 0;) {
-    Expr value = simplify(i == 0 ? index : floormod(index, Expr(outer_[i].extent)), emission_.ranges);
-    index = floordiv(index, Expr(outer_[i].extent));
-    body.push_back(let(outer_[i].var(), value));
-  }
+  Expr cut = digit(fresh("cut", cuts), cuts);
+  Expr chunk = digit(fresh("chunk", chunks), chunks);
+  for (size_t i = outer_.size(); i-- > 0;) digit(outer_[i].var(), outer_[i].extent);
 
-  Expr r_slot = fresh("resident", resident_), s_slot = fresh("streamed", streamed_);
-  auto tile_of = [&](const Expr& part, int64_t size, const Expr& slot, int64_t tiles) {
-    Expr t = simplify(part * Expr(size) + slot, emission_.ranges);
-    if (as<Var>(t)) return std::pair(t, Stmt{});
-    Expr name = fresh("tile", tiles);
-    return std::pair(name, let(name, t));
-  };
-  auto [r_tile, r_let] = tile_of(chunk, resident_, r_slot, resident.tiles());
-  auto [s_tile, s_let] = tile_of(cut, streamed_, s_slot, streamed.tiles());
   auto extent_of = [&](const Expr& part, int64_t size, int64_t tiles) {
     return tiles % size == 0 ? Expr(size) : min(Expr(size), Expr(tiles) - part * Expr(size));
   };
-  const Expr& v_tile = stream_v_ ? s_tile : r_tile;
-  const Expr& b_tile = stream_v_ ? r_tile : s_tile;
-  // Partial sums are kept for each streamed and resident slot; a run-time packed V uses its slot, or the one buffer when
-  // streamed.
+  // Names the tile at a slot of a chunk.
+  auto tile_at = [&](const Expr& part, int64_t size, const Expr& slot, int64_t tiles, std::vector<Stmt>& stmts) {
+    Expr t = simplify(part * Expr(size) + slot, emission_.ranges);
+    if (as_int(t) || as<Var>(t)) return t;
+    Expr name = fresh("tile", tiles);
+    stmts.push_back(let(name, t));
+    return name;
+  };
   if (blocks_ > 1) {
-    int64_t elements = streamed_ * resident_ * tile_.rows * v_.width;
+    int64_t elements = v_chunk_ * b_chunk_ * tile_.rows * v_.width;
     partial_ = Buffer(BufferData{emission_.names.fresh("partial"), dtype_, {Expr(elements)}, {}, Scope::Local});
     body.push_back(allocate(partial_));
   }
   if (v_.at_run_time) {
-    int64_t slots = stream_v_ ? 1 : resident_;
-    int64_t elements = slots * block_steps_ * step_depth() * v_.width;
+    int64_t elements = block_steps_ * step_depth() * v_.width;
     v_.packed = Buffer(BufferData{emission_.names.fresh("panel"), v_.value->dtype, {Expr(elements)}, {}, Scope::Local});
     body.push_back(allocate(v_.packed));
   }
-  std::vector<Stmt> inner;
-  if (r_let) inner.push_back(r_let);
-  inner.push_back(tile_body(v_tile, stream_v_ ? s_slot : r_slot, b_tile, stream_v_ ? r_slot : s_slot));
-  Stmt resident_loop =
-      for_loop(r_slot, 0, extent_of(chunk, resident_, resident.tiles()), ForKind::Serial, in_scope(std::move(inner)));
+  Expr v_slot = fresh("v_slot", v_chunk_), b_slot = fresh("b_slot", b_chunk_);
   std::vector<Stmt> around;
-  if (s_let) around.push_back(s_let);
-  if (v_.at_run_time && stream_v_) around.push_back(pack_tile(v_, Expr(0), v_tile));
-  around.push_back(resident_loop);
-  Stmt streamed_loop =
-      for_loop(s_slot, 0, extent_of(cut, streamed_, streamed.tiles()), ForKind::Serial, in_scope(std::move(around)));
-  std::vector<Stmt> block;
-  if (v_.at_run_time && !stream_v_) {
-    Expr p_slot = fresh("panel_slot", resident_);
-    auto [p_tile, p_let] = tile_of(chunk, resident_, p_slot, resident.tiles());
-    std::vector<Stmt> one;
-    if (p_let) one.push_back(p_let);
-    one.push_back(pack_tile(v_, p_slot, p_tile));
-    block.push_back(
-        for_loop(p_slot, 0, extent_of(chunk, resident_, resident.tiles()), ForKind::Serial, in_scope(std::move(one))));
-  }
-  block.push_back(streamed_loop);
-  Stmt blocks = in_scope(std::move(block));
+  Expr v_tile = tile_at(cut, v_chunk_, v_slot, v_.tiles(), around);
+  if (v_.at_run_time) around.push_back(pack_tile(v_, v_tile));
+  std::vector<Stmt> inner;
+  Expr b_tile = tile_at(chunk, b_chunk_, b_slot, b_.tiles(), inner);
+  inner.push_back(tile_body(v_tile, v_slot, b_tile, b_slot));
+  around.push_back(for_loop(b_slot, 0, extent_of(chunk, b_chunk_, b_.tiles()), ForKind::Serial, seq(std::move(inner))));
+  Stmt block = for_loop(v_slot, 0, extent_of(cut, v_chunk_, v_.tiles()), ForKind::Serial, in_scope(std::move(around)));
   if (blocks_ > 1)
-    blocks = for_loop(block_, 0, Expr(blocks_), ForKind::Serial, blocks);
+    block = for_loop(block_, 0, Expr(blocks_), ForKind::Serial, block);
   else
-    blocks = substitute(blocks, {{as<Var>(block_)->name, Expr(0)}});
-  body.push_back(blocks);
+    block = substitute(block, {{as<Var>(block_)->name, Expr(0)}});
+  body.push_back(block);
   std::vector<Loop> loops = {{job, Expr(jobs)}};
   if (request_.parallel && jobs > 1 && stage_.points() * depth() > (1 << 15)) loops[0].kind = ForKind::Parallel;
   auto storage = [](const Operand& o) { return o.param >= 0 ? "constant panels" : o.at_run_time ? "packed panels" : "in place"; };

@@ -11,21 +11,25 @@ namespace {
 // Per cycle, on every core of the last ten years that has these vectors: two fused multiply-adds, two vector loads.
 constexpr double kFmas = 2, kLoads = 2;
 constexpr double kFmaLatency = 4;
-constexpr double kTileOverhead = 12;  // cycles to enter and leave one tile, spread over kTypicalDepth steps
+constexpr double kSplitLoad = 1.5;        // an unaligned load crosses a cache line every other time
+constexpr double kSecondCacheBytes = 16;  // per cycle, sustained, while the loop computes
+constexpr double kTileOverhead = 24;      // cycles to enter and leave one tile, spread over kTypicalDepth steps
 constexpr double kTypicalDepth = 256;
 
-double cycles_per_step(int64_t rows, int64_t vectors) {
+double cycles_per_step(int64_t rows, int64_t vectors, const TileShape& shape) {
   double fma = static_cast<double>(rows * vectors) / kFmas;
-  double loads = static_cast<double>(rows + vectors) / kLoads;
-  return std::max({fma, loads, kFmaLatency}) + kTileOverhead / kTypicalDepth;
+  double loads = (static_cast<double>(rows) + static_cast<double>(vectors) * (shape.unaligned ? kSplitLoad : 1)) / kLoads;
+  double stream = static_cast<double>(rows * shape.element_bytes) / kSecondCacheBytes;
+  return std::max({fma, loads, stream, kFmaLatency}) + kTileOverhead / kTypicalDepth;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-RegisterTile choose_register_tile(int64_t m, int64_t n, int element_bytes, const Machine& machine) {
-  int64_t lanes = std::max<int64_t>(1, std::min<int64_t>(machine.vector_bytes / element_bytes, n));
+RegisterTile choose_register_tile(const TileShape& shape, const Machine& machine) {
+  int64_t m = shape.m, n = shape.n;
+  int64_t lanes = std::max<int64_t>(1, std::min<int64_t>(machine.vector_bytes / shape.element_bytes, n));
   RegisterTile best{1, 1, lanes};
   double best_cycles = std::numeric_limits<double>::infinity();
   for (int64_t vectors = 1; vectors <= 6 && vectors * lanes <= n; ++vectors) {
@@ -34,7 +38,7 @@ RegisterTile choose_register_tile(int64_t m, int64_t n, int element_bytes, const
       int64_t registers = rows * vectors + std::min(rows, vectors) + 1;
       if (registers > machine.vector_registers) break;
       double tiles = static_cast<double>(ceil_div(m, rows) * ceil_div(n, vectors * lanes));
-      double cycles = tiles * cycles_per_step(rows, vectors);
+      double cycles = tiles * cycles_per_step(rows, vectors, shape);
       bool better = cycles < best_cycles * 0.999 || (cycles < best_cycles * 1.001 && rows * vectors > best.rows * best.vectors);
       if (better) {
         best = {rows, vectors, lanes};

@@ -12,8 +12,15 @@ struct RegisterTile {
   int64_t lanes = 1;
 };
 
-/// The tile with the fewest estimated cycles for an m x n result, whose accumulators, operands and broadcasts fit the
-/// vector registers. `element_bytes` is the accumulator's.
-RegisterTile choose_register_tile(int64_t m, int64_t n, int element_bytes, const Machine& machine);
+/// An m x n result of a sum of products.
+struct TileShape {
+  int64_t m = 1;           // of the broadcast operand
+  int64_t n = 1;           // of the vector operand
+  int element_bytes = 4;   // of the accumulator
+  bool unaligned = false;  // vectors are read in place, at any alignment
+};
+
+/// The tile with the fewest estimated cycles whose accumulators, operands and broadcasts fit the vector registers.
+RegisterTile choose_register_tile(const TileShape& shape, const Machine& machine);
 
 }  // namespace tenon::schedule
