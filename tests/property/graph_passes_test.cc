@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "graph/interpret.h"
+#include "graph/text.h"
 #include "op/all_ops.h"
 #include "op/fold.h"
 #include "passes/graph/passes.h"
@@ -45,8 +46,11 @@ void expect_laws(const pass::Pass& p, const Module& m, const std::vector<Array>&
   Module copy = m;
   Module after = p.run(m, options);
   EXPECT_EQ(m, copy) << "the input is not modified";
-  pass::infer.run(after, {});
+  graph::verify(after);
   EXPECT_EQ(p.run(after, options), after) << "running it again changes nothing";
+  tir::ConstantBytes long_constants;
+  std::string text = graph::print(after, &long_constants);
+  EXPECT_EQ(graph::parse("after", text, op::all_ops(), long_constants), after) << text;
   expect_same_results(m, after, inputs);
 }
 
@@ -84,7 +88,7 @@ TEST(GraphPasses, KeepResultsOneAfterTheOther) {
                                 &pass::eliminate_common_subexpressions, &pass::eliminate_dead, &pass::fuse}) {
       SCOPED_TRACE(p->name);
       m = p->run(m, {});
-      pass::infer.run(m, {});
+      graph::verify(m);
       expect_same_results(random.module, m, random.inputs);
     }
   }

@@ -73,6 +73,47 @@ struct Affine {
   }
 };
 
+/// Weights seen as [outer, channels, inner]; the channels of block o start at `first(o)`.
+struct Blocks {
+  size_t outer, channels, inner, outer_per_group;
+  size_t first(size_t o) const { return o / outer_per_group * channels; }
+};
+
+Blocks blocks_of(const Node& anchor, const Array& weights, size_t outputs) {
+  size_t count = static_cast<size_t>(weights.elements());
+  if (anchor.op == &op::matmul) return {count / outputs, outputs, 1, count};
+  if (anchor.op == &op::conv) return {1, outputs, count / outputs, 1};
+  // conv_transpose has [C, O/groups, kernel…]: the input channels of one group share its output channels.
+  size_t outer = static_cast<size_t>(weights.shape[0]), channels = static_cast<size_t>(weights.shape[1]);
+  return {outer, channels, count / (outer * channels), outer * channels / outputs};
+}
+
+/// False if a new weight is not finite.
+template <class T>
+bool scale_weights(const Array& from, const Blocks& blocks, const Channels& scale, T* to) {
+  int64_t i = 0;
+  bool finite = true;
+  for (size_t o = 0; o < blocks.outer; ++o)
+    for (size_t c = 0; c < blocks.channels; ++c) {
+      double factor = scale[blocks.first(o) + c];
+      for (size_t k = 0; k < blocks.inner; ++k, ++i) {
+        to[i] = static_cast<T>(static_cast<double>(from.read<T>(i)) * factor);
+        finite = finite && std::isfinite(to[i]);
+      }
+    }
+  return finite;
+}
+
+/// The weights with each output channel scaled and rounded once; nothing if one is then not finite.
+std::optional<Array> scaled_weights(const Node& anchor, const Array& weights, const Channels& scale) {
+  Blocks blocks = blocks_of(anchor, weights, scale.size());
+  MutableArray out(weights.dtype, weights.shape);
+  bool finite = weights.dtype == DType::F32 ? scale_weights(weights, blocks, scale, out.as<float>())
+                                            : scale_weights(weights, blocks, scale, out.as<double>());
+  if (!finite) return std::nullopt;
+  return std::move(out).freeze();
+}
+
 class Folder {
  public:
   Folder(Module& module, const Function& from)
@@ -190,44 +231,24 @@ class Folder {
       chain.push_back(value);
     }
     if (!affine.worth_folding()) return false;
-    std::vector<double> weights = scaled_weights(anchor, affine.scale);
-    if (!all_finite(weights)) return false;
-    emit(anchor, value, weights, affine);
+    std::optional<Array> weights = scaled_weights(anchor, *constant(anchor.inputs[1]), affine.scale);
+    if (!weights) return false;
+    emit(anchor, value, std::move(*weights), affine);
     for (ValueId v : chain) folded_.insert(v.index);
     return true;
   }
 
-  std::vector<double> scaled_weights(const Node& anchor, const Channels& scale) const {
-    const Array& array = *constant(anchor.inputs[1]);
-    std::vector<double> weights = read_all(array);
-    size_t channels = scale.size(), block = weights.size() / channels;
-    if (anchor.op == &op::matmul) block = 1;
-    if (anchor.op == &op::conv_transpose) {
-      // [C, O/groups, kernel…]: output channels repeat within the input channels of a group.
-      size_t per_group = static_cast<size_t>(array.shape[1]), inputs = static_cast<size_t>(array.shape[0]);
-      size_t groups = channels / per_group, taps = weights.size() / (inputs * per_group);
-      for (size_t i = 0; i < weights.size(); ++i) {
-        size_t group = i / (taps * per_group) / (inputs / groups);
-        weights[i] *= scale[group * per_group + i / taps % per_group];
-      }
-      return weights;
-    }
-    for (size_t i = 0; i < weights.size(); ++i) weights[i] *= scale[i / block % channels];
-    return weights;
-  }
-
   /// The new product and shift stand where the old product stood; `last` is what the chain computed.
-  void emit(const Node& anchor, ValueId last, const std::vector<double>& weights, const Affine& affine) {
-    const Array& old = *constant(anchor.inputs[1]);
+  void emit(const Node& anchor, ValueId last, Array weights, const Affine& affine) {
     graph::Builder& builder = rewriter_.builder();
     builder.at(anchor.name, anchor.span);
-    ValueId w = builder.constant(write_all(old.dtype, old.shape, weights), from_.definition(anchor.inputs[1])->callee);
+    ValueId w = builder.constant(std::move(weights), from_.definition(anchor.inputs[1])->callee);
     ValueId y = builder.call1(*anchor.op, {rewriter_(anchor.inputs[0]), w}, anchor.attrs);
     if (affine.shifts()) {
       Shape shape(anchor.types[0].shape.size() - channel_axis(anchor), 1);
       shape[0] = static_cast<int64_t>(affine.shift.size());
       builder.at(from_.definition(last)->name, from_.definition(last)->span);
-      y = builder.call1(op::add, {y, builder.constant(write_all(old.dtype, shape, affine.shift), "shift")});
+      y = builder.call1(op::add, {y, builder.constant(write_all(anchor.types[0].dtype, shape, affine.shift), "shift")});
     }
     rewriter_.replace(last, y);
   }

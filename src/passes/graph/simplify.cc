@@ -7,6 +7,7 @@
 //   %3 = relu(transpose(%2) {axes = [0,2,3,1]})       =>   transpose(relu(%2)) {axes = [0,2,3,1]}
 //   %4 = multiply(%3, 1), divide(%3, 4)               =>   %3, multiply(%3, 0.25)
 //   %5 = add(broadcast_to(%4), %6)                    =>   add(%4, %6)
+//   %7 = add(%5, [3, 3, 3])                           =>   add(%5, 3), which fusion keeps inside a kernel
 //
 // Rules around one node are in simplify_rules.cc, the movement of transposes in sink_transposes.cc; both run until
 // neither changes anything. What is not exact for every float stays: x + 0 is not x for -0, nor is x - x always 0.

@@ -240,36 +240,55 @@ Replacement simplify_concat(const Site& site) {
   return site.builder.call1(op::concat, std::move(parts), site.node.attrs);
 }
 
-/// The extents of operands broadcast together; nothing if one is symbolic.
-std::optional<Shape> broadcast_extents(const Site& site, const std::vector<ValueId>& operands) {
+/// The extents of shapes broadcast together.
+Shape broadcast_extents(const std::vector<Shape>& shapes) {
   Shape out;
-  for (ValueId v : operands) {
-    const TensorType& type = site.builder.type(v);
-    if (!type.is_static()) return std::nullopt;
-    Shape shape = type.static_shape();
+  for (const Shape& shape : shapes) {
     if (shape.size() > out.size()) out.insert(out.begin(), shape.size() - out.size(), 1);
-    for (size_t k = 0; k < shape.size(); ++k)
-      if (shape[shape.size() - 1 - k] != 1) out[out.size() - 1 - k] = shape[shape.size() - 1 - k];
+    for (size_t k = 1; k <= shape.size(); ++k)
+      if (shape[shape.size() - k] != 1) out[out.size() - k] = shape[shape.size() - k];
   }
   return out;
 }
 
-// add(broadcast_to(x), y) -> add(x, y), where y alone gives the result its shape.
-Replacement drop_broadcasts(const Site& site) {
-  if (!site.type().is_static()) return std::nullopt;
+/// The shape of something smaller that broadcasts to what an operand is: what a broadcast_to read, or one value of a
+/// constant whose elements are all equal.
+std::optional<Shape> narrower_shape(const Site& site, size_t i) {
+  if (const Node* inner = site.operand(i, op::broadcast_to)) {
+    const TensorType& type = site.builder.type(inner->inputs[0]);
+    return type.is_static() ? std::optional(type.static_shape()) : std::nullopt;
+  }
+  const Array* array = site.builder.constant_value(site.in(i));
+  return array && !array->shape.empty() && uniform(*array) ? std::optional(Shape{}) : std::nullopt;
+}
+
+ValueId narrower(const Site& site, size_t i) {
+  if (const Node* inner = site.operand(i, op::broadcast_to)) return inner->inputs[0];
+  Array scalar = *site.builder.constant_value(site.in(i));
+  scalar.shape.clear();
+  scalar.bytes = scalar.bytes.first(static_cast<size_t>(byte_size(scalar.dtype)));
+  return site.builder.constant(std::move(scalar), site.builder.function().definition(site.in(i))->callee);
+}
+
+// add(broadcast_to(x), y) -> add(x, y), where y alone gives the result its shape; so for constants of one value.
+Replacement narrow_operands(const Site& site) {
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < site.node.inputs.size(); ++i) {
+    if (!site.in_type(i).is_static()) return std::nullopt;
+    shapes.push_back(site.in_type(i).static_shape());
+  }
   bool onto_first = site.node.op == &op::clip || site.node.op == &op::prelu;
   std::vector<ValueId> operands = site.node.inputs;
-  bool changed = false;
   for (size_t i = onto_first ? 1 : 0; i < operands.size(); ++i) {
-    const Node* inner = site.operand(i, op::broadcast_to);
-    if (!inner) continue;
-    ValueId before = std::exchange(operands[i], inner->inputs[0]);
-    if (broadcast_extents(site, operands) == site.type().static_shape())
-      changed = true;
+    std::optional<Shape> lean = narrower_shape(site, i);
+    if (!lean) continue;
+    std::swap(shapes[i], *lean);
+    if (broadcast_extents(shapes) == site.type().static_shape())
+      operands[i] = narrower(site, i);
     else
-      operands[i] = before;
+      std::swap(shapes[i], *lean);
   }
-  if (!changed) return std::nullopt;
+  if (operands == site.node.inputs) return std::nullopt;
   return site.builder.call1(*site.node.op, std::move(operands), site.node.attrs);
 }
 
@@ -306,7 +325,7 @@ std::optional<ValueId> simplify_node(Builder& builder, const Node& node, const s
   for (const Rule& rule : kRules)
     if (rule.op == node.op)
       if (Replacement r = rule.apply(site)) return r;
-  if (is_elementwise(*node.op)) return drop_broadcasts(site);
+  if (is_elementwise(*node.op)) return narrow_operands(site);
   return std::nullopt;
 }
 
