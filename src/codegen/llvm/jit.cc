@@ -31,6 +31,7 @@ class LoadedCode : public JitCode {
       auto loaded = linker_.loadObject(**file);
       if (linker_.hasError()) fail_internal("an object can't be loaded: " + linker_.getErrorString().str());
     }
+    if (objects.empty()) return;  // RuntimeDyld has no state before its first object
     linker_.resolveRelocations();
     if (linker_.hasError()) fail_internal("an object can't be loaded: " + linker_.getErrorString().str());
     std::string error;
