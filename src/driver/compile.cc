@@ -60,7 +60,8 @@ std::vector<codegen::Object> compile_objects(const graph::Module& module, int wo
   std::vector<const tir::PrimFunc*> functions;
   for (const auto& [name, function] : module.prim_funcs) functions.push_back(&function);
   Target target = target_of(module);
-  std::vector<codegen::Object> objects((functions.size() + kKernelsPerObject - 1) / kKernelsPerObject);
+  // A model that only copies has no kernel; its library is linked from one empty object.
+  std::vector<codegen::Object> objects(std::max<size_t>(1, (functions.size() + kKernelsPerObject - 1) / kKernelsPerObject));
   parallel_for(objects.size(), workers, [&](size_t i) {
     std::span<const tir::PrimFunc* const> all(functions);
     size_t first = i * kKernelsPerObject;
