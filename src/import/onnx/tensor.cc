@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <type_traits>
 
+#include "op/onnx_build.h"
+
 namespace tenon::onnx {
 namespace {
 
@@ -82,24 +84,7 @@ int64_t parse_size(const Source& source, const Tensor& tensor, std::string_view 
 
 }  // namespace
 
-std::optional<DType> dtype_of(ElemType type) {
-  switch (type) {
-    case ElemType::Float: return DType::F32;
-    case ElemType::Uint8: return DType::U8;
-    case ElemType::Int8: return DType::I8;
-    case ElemType::Uint16: return DType::U16;
-    case ElemType::Int16: return DType::I16;
-    case ElemType::Int32: return DType::I32;
-    case ElemType::Int64: return DType::I64;
-    case ElemType::Bool: return DType::Bool;
-    case ElemType::Float16: return DType::F16;
-    case ElemType::Double: return DType::F64;
-    case ElemType::Uint32: return DType::U32;
-    case ElemType::Uint64: return DType::U64;
-    case ElemType::Bfloat16: return DType::BF16;
-    default: return std::nullopt;
-  }
-}
+std::optional<DType> dtype_of(ElemType type) { return op::dtype_from_onnx(static_cast<int64_t>(type)); }
 
 std::string spelling(ElemType type) {
   if (auto dtype = dtype_of(type)) return std::string(tenon::name(*dtype));
