@@ -27,7 +27,8 @@ static int set_input_from_file(tenon_session* session, size_t index, size_t byte
   if (!file) perror(path);
   if (file) fclose(file);
   free(data);
-  return file && status != TENON_OK ? fail(path) : status;
+  if (status == TENON_OK) return 0;
+  return file ? fail(path) : 1;
 }
 
 static int set_inputs(const tenon_executable* executable, tenon_session* session, int count, char** values) {

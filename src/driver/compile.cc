@@ -26,14 +26,16 @@ bool has_suffix(std::string_view path, std::string_view suffix) {
   return path.size() >= suffix.size() && path.substr(path.size() - suffix.size()) == suffix;
 }
 
-/// Makes the first result of each node named in `keep` a result of `main`, unless it is one already.
+/// Makes the first result of each node named in `keep` a result of `main`. Where a node of the model became several, the last
+/// has its result.
 void keep_values(graph::Module& module, const std::vector<std::string>& keep) {
   auto main = module.functions.find("main");
   if (main == module.functions.end()) return;
   graph::Function& function = main->second;
   for (const std::string& name : keep) {
-    auto node = std::find_if(function.nodes.begin(), function.nodes.end(), [&](const graph::Node& n) { return n.name == name; });
-    if (node == function.nodes.end())
+    auto node =
+        std::find_if(function.nodes.rbegin(), function.nodes.rend(), [&](const graph::Node& n) { return n.name == name; });
+    if (node == function.nodes.rend())
       throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
                                     .code = "unknown-node",
                                     .message = fmt::format("--keep names `{}`, which is no node of the model", name),

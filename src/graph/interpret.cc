@@ -92,7 +92,7 @@ class Frame {
       case NodeKind::Op: return run_op(node, inputs);
       case NodeKind::Constant: return {found(module_.constants, node)};
       case NodeKind::Call: return Frame(module_, found(module_.functions, node)).run(inputs, {});
-      case NodeKind::CallLowered: return tir::interpret(found(module_.prim_funcs, node), inputs);
+      case NodeKind::CallLowered: return run_lowered(node, std::move(inputs));
     }
     fail_internal("a node of no known kind");
   }
@@ -103,6 +103,20 @@ class Frame {
     if (it != table.end()) return it->second;
     fail(ErrorKind::Unsupported, "interpret-callee", fmt::format("`@{}` has no definition in this module", node.callee),
          "a constant, a graph function or a loop function of the module", "@" + node.callee, node.name);
+  }
+
+  /// A scheduled function may see a tensor as another shape over the same memory.
+  std::vector<Array> run_lowered(const Node& node, std::vector<Array> inputs) {
+    const tir::PrimFunc& function = found(module_.prim_funcs, node);
+    for (size_t i = 0; i < inputs.size() && i < function.params.size() && function.scheduled(); ++i) {
+      Shape shape = TensorType(function.params[i]->dtype, function.params[i]->shape).static_shape();
+      if (element_count(shape) == inputs[i].elements()) inputs[i].shape = std::move(shape);
+    }
+    std::vector<Array> results = tir::interpret(function, inputs);
+    std::vector<TensorType> types = concrete(node.types, symbols_);
+    for (size_t i = 0; i < results.size() && i < types.size() && function.scheduled(); ++i)
+      results[i].shape = types[i].static_shape();
+    return results;
   }
 
   std::vector<Array> run_op(const Node& node, std::span<const Array> inputs) {

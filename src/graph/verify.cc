@@ -64,6 +64,7 @@ class ModuleVerifier {
   void node(const Node& n);
   void op_node(const Node& n);
   void call(const Node& n);
+  bool scheduled(const Node& n) const;
   std::optional<Signature> callee(const Node& n);
   void results(const Function& f);
   void recursion();
@@ -230,6 +231,18 @@ std::optional<Signature> ModuleVerifier::callee(const Node& n) {
   return std::nullopt;
 }
 
+bool ModuleVerifier::scheduled(const Node& n) const {
+  auto function = module_.prim_funcs.find(n.callee);
+  return n.kind == NodeKind::CallLowered && function != module_.prim_funcs.end() && function->second.scheduled();
+}
+
+/// Whether the tensors agree in dtypes and bytes.
+static bool same_memory(std::span<const TensorType> a, std::span<const TensorType> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorType& x, const TensorType& y) {
+    return x == y || (x.dtype == y.dtype && x.is_static() && y.is_static() && x.elements() == y.elements());
+  });
+}
+
 void ModuleVerifier::call(const Node& n) {
   std::optional<Signature> s = callee(n);
   if (!s) return;
@@ -239,6 +252,11 @@ void ModuleVerifier::call(const Node& n) {
     tir::VarMap symbols = bind_symbols(s->inputs, operands);
     s->inputs = with_symbols(std::move(s->inputs), symbols);
     s->outputs = with_symbols(std::move(s->outputs), symbols);
+  }
+  if (scheduled(n)) {
+    // A schedule may see a tensor as another shape over the same memory.
+    if (same_memory(operands, s->inputs)) s->inputs = operands;
+    if (same_memory(n.types, s->outputs)) s->outputs = n.types;
   }
   if (operands != s->inputs)
     report("signature-mismatch", fmt::format("`@{}` is called on {}", n.callee, print(std::span(operands))),
