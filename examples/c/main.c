@@ -84,7 +84,8 @@ int main(int argc, char** argv) {
   if (tenon_session_create(executable, 1, &session) != TENON_OK) return fail("session");
   if (set_inputs(executable, session, argc - 2, argv + 2) != 0) return 1;
   if (tenon_run(session) != TENON_OK) return fail("run");
-  for (size_t i = 0; i < tenon_output_count(executable); ++i) print_output(tenon_output(executable, i), tenon_output_data(session, i));
+  for (size_t i = 0; i < tenon_output_count(executable); ++i)
+    print_output(tenon_output(executable, i), tenon_output_data(session, i));
   tenon_session_free(session);
   tenon_release(executable);
   return 0;
