@@ -64,11 +64,11 @@ TEST(ThreadPool, SurvivesManyJobsWithPausesInBetween) {
   ThreadPool pool(4);
   std::atomic<int64_t> sum{0};
   int64_t expected = 0;
-  for (int job = 0; job < 3000; ++job) {
+  for (int job = 0; job < 300; ++job) {
     int64_t extent = job % 6;  // often fewer than the workers, so that some sit out
     run(pool, extent, [&](int64_t begin, int64_t end, int64_t) { sum += end - begin; });
     expected += extent;
-    if (job % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough to park
+    if (job % 60 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough to park
   }
   EXPECT_EQ(sum, expected);
 }
