@@ -2,7 +2,7 @@
 // Memory planners on problems small enough to plan by hand, and the checker on wrong plans.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "base/diagnostic.h"
 #include "plan/plan.h"
@@ -79,11 +79,11 @@ TEST(Planner, PlansTenThousandBuffersQuickly) {
     dense.buffers.push_back(buffer("d" + std::to_string(i), i % 100, 200 - i % 90, 64 + i % 977, 64));
   }
   for (const LivenessProblem& problem : {chain, dense}) {
-    auto start = std::chrono::steady_clock::now();
+    std::clock_t start = std::clock();
     MemoryPlan plan = plan_greedy_by_size(problem);
-    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     check_plan(problem, plan);
-    EXPECT_LT(took.count(), 1000) << "far above what it takes, since the machine may be busy";
+    EXPECT_LT(seconds, 1) << "of processor time; far above what it takes, for builds with checks";
   }
 }
 
