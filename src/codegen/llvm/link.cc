@@ -115,8 +115,8 @@ std::string link_shared(std::span<const std::string> objects) {
     // The library names libm as needed without libm at hand: an empty stand-in of that name is enough.
     std::string stand_in = folder.file("libm.so");
     MemoryFile exports_nothing("{ local: *; };");
-    run_lld(
-        {"-shared", "--soname=libm.so.6", "--gc-sections", "-s", "--version-script=" + exports_nothing.path(), "-o", stand_in, files[0].path()});
+    run_lld({"-shared", "--soname=libm.so.6", "--gc-sections", "-s", "--version-script=" + exports_nothing.path(), "-o", stand_in,
+             files[0].path()});
     arguments.insert(arguments.end(), {"--no-as-needed", stand_in, "--unresolved-symbols=ignore-all"});
   }
   arguments.insert(arguments.end(), {"-o", library});
