@@ -82,6 +82,11 @@ OnnxAttr::OnnxAttr(std::string_view name, const std::vector<double>& values) {
   for (double v : values) w.float32(7, static_cast<float>(v));
   bytes = w.bytes;
 }
+OnnxAttr::OnnxAttr(std::string_view name, const std::vector<std::string>& values) {
+  WireWriter w = attribute(name, 8);
+  for (const std::string& v : values) w.message(9, v);
+  bytes = w.bytes;
+}
 OnnxAttr::OnnxAttr(std::string_view name, const Array& value)
     : bytes(attribute(name, 4).message(5, onnx_tensor("", value)).bytes) {}
 OnnxAttr::OnnxAttr(std::string_view name, const OnnxGraph& graph) : bytes(attribute(name, 5).message(6, graph.bytes()).bytes) {}

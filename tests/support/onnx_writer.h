@@ -30,6 +30,7 @@ struct OnnxAttr {
   OnnxAttr(std::string_view name, const char* value);
   OnnxAttr(std::string_view name, const std::vector<int64_t>& values);
   OnnxAttr(std::string_view name, const std::vector<double>& values);
+  OnnxAttr(std::string_view name, const std::vector<std::string>& values);
   OnnxAttr(std::string_view name, const Array& value);
   OnnxAttr(std::string_view name, const class OnnxGraph& graph);
   std::string bytes;

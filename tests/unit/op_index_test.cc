@@ -96,9 +96,9 @@ TEST(ScatterNd, WritesSlices) {
   expect_array(run_op1(scatter_nd, {x, i64({2, 2}, {1, 0, 1, 0}), f32({2}, {5, 6})}, {{"reduction", std::string("add")}}),
                f32({3, 2}, {0, 0, 12, 1, 2, 2}));
   EXPECT_EQ(infer_error(scatter_nd, {f32_type({3}), f32_type({1, 1}), f32_type({1})}), "scatter_nd-C1");
-  EXPECT_EQ(infer_error(scatter_nd, {{DType::Bool, {3}}, i64_type({1, 1}), {DType::Bool, {1}}},
-                        {{"reduction", std::string("add")}}),
-            "scatter_nd-C2");
+  EXPECT_EQ(
+      infer_error(scatter_nd, {{DType::Bool, {3}}, i64_type({1, 1}), {DType::Bool, {1}}}, {{"reduction", std::string("add")}}),
+      "scatter_nd-C2");
   EXPECT_EQ(infer_error(scatter_nd, {f32_type({3}), i64_type({1, 2}), f32_type({1})}), "scatter_nd-C3");
   EXPECT_EQ(infer_error(scatter_nd, {f32_type({3}), i64_type({2, 1}), f32_type({1})}), "scatter_nd-C4");
 }

@@ -101,7 +101,8 @@ TEST(StridedSlice, StepsForwardAndBack) {
                f32({2, 2}, {1, 3, 6, 8}));
   expect_array(run_op1(strided_slice, {counted({5})}, {{"begin", Ints{4}}, {"end", Ints{-1}}, {"strides", Ints{-2}}}),
                f32({3}, {4, 2, 0}));
-  expect_array(run_op1(strided_slice, {counted({5})}, {{"begin", Ints{2}}, {"end", Ints{2}}, {"strides", Ints{1}}}), f32({0}, {}));
+  expect_array(run_op1(strided_slice, {counted({5})}, {{"begin", Ints{2}}, {"end", Ints{2}}, {"strides", Ints{1}}}),
+               f32({0}, {}));
 }
 
 TEST(StridedSlice, Refuses) {
