@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -107,6 +108,7 @@ class Builder {
   /// The array behind a value that is a Constant node, else null.
   const Array* constant_value(ValueId v) const;
 
+  /// The reference stays valid while the builder lives.
   const TensorType& type(ValueId v) const { return types_[v.index]; }
   const Function& function() const { return function_; }
   Module& module() { return module_; }
@@ -120,7 +122,7 @@ class Builder {
  private:
   Module& module_;
   Function function_;
-  std::vector<TensorType> types_;
+  std::deque<TensorType> types_;
   std::vector<int32_t> definition_;  // node index per value, -1 for a parameter
   int64_t fold_limit_ = 0;
   std::string node_name_;

@@ -14,7 +14,6 @@ std::vector<Family> families() {
       elementwise_family(),
       reduce_family(),
       matmul_family(),
-      einsum_family(),
       conv_family(),
       conv_transpose_family(),
       pool_family(),
@@ -32,6 +31,8 @@ std::vector<Family> families() {
       grid_sample_family(),
       recurrent_family(),
       quantize_family(),
+      einsum_family(),
+      loss_family(),
       // clang-format on
   };
 }

@@ -27,7 +27,6 @@ const std::vector<OnnxRule>& all_onnx_rules();
 Family elementwise_family();  // elementwise.cc: unary and binary math, comparison, logic, cast, where, clip
 Family reduce_family();  // reduce.cc: sum, mean, max, min, prod, arg reductions
 Family matmul_family();  // matmul.cc: matrix products
-Family einsum_family();  // einsum.cc
 Family conv_family();  // conv.cc
 Family conv_transpose_family();  // conv_transpose.cc
 Family pool_family();  // pool.cc
@@ -45,6 +44,8 @@ Family resize_family();  // resize.cc: resample
 Family grid_sample_family();  // grid_sample.cc
 Family recurrent_family();  // recurrent.cc: LSTM, GRU, RNN, taken apart over time
 Family quantize_family();  // quantize.cc: quantize, dequantize, integer products
+Family einsum_family();  // einsum.cc
+Family loss_family();  // loss.cc: likelihood and cross entropy losses
 // clang-format on
 
 }  // namespace tenon::op
