@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "passes/tir/passes.h"
 #include "schedule/nests.h"
 
 namespace tenon::schedule {
@@ -134,6 +135,7 @@ Scheduled schedule(const Request& request) {
   if (request.opt_level == 0) return naive(request);
   for (const NamedProvider& p : providers())
     if (std::optional<Scheduled> out = p.provider(request)) {
+      out->func = lower_math(out->func, {request.target.machine.fma});
       out->func.attrs["scheduled"] = true;
       return std::move(*out);
     }
