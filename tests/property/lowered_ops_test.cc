@@ -122,6 +122,11 @@ TEST(LoweredOps, OperatorsOfOneShapeOnEveryDtype) {
     EXPECT_TRUE(covered.contains(name)) << name;
 }
 
+Attrs with_window(Ints strides, Ints pads, Ints dilations, Attrs attrs) {
+  attrs.insert({{"strides", std::move(strides)}, {"pads", std::move(pads)}, {"dilations", std::move(dilations)}});
+  return attrs;
+}
+
 struct OpCase {
   const graph::OpDef& op;
   std::vector<Shape> shapes;
@@ -153,12 +158,20 @@ TEST(LoweredOps, OperatorsThatMoveOrReduceData) {
       {op::pad, {{3, 4}, {}}, {{"before", Ints{1, 0}}, {"after", Ints{2, 3}}}},
       {op::pad, {{3, 4}, {}}, {{"before", Ints{1, 2}}, {"after", Ints{2, 3}}, {"mode", std::string("reflect")}}},
       {op::top_k, {{3, 8}}, {{"axis", int64_t{1}}, {"k", int64_t{3}}}},
+      {op::conv, {{1, 4, 7, 6}, {6, 2, 3, 2}}, with_window({2, 1}, {1, 0, 1, 1}, {1, 2}, {{"groups", int64_t{2}}})},
+      {op::conv, {{2, 3, 9}, {4, 3, 3}}, with_window({1}, {0, 2}, {2}, {})},
+      {op::conv_transpose,
+       {{1, 4, 3, 4}, {4, 3, 3, 2}},
+       with_window({2, 1}, {1, 0, 1, 1}, {1, 2}, {{"groups", int64_t{2}}, {"output_padding", Ints{1, 0}}})},
+      {op::max_pool, {{1, 2, 7, 6}}, with_window({2, 2}, {1, 0, 0, 1}, {1, 2}, {{"kernel", Ints{3, 2}}, {"ceil_mode", true}})},
+      {op::avg_pool, {{1, 2, 7, 6}}, with_window({2, 2}, {1, 0, 1, 0}, {1, 1}, {{"kernel", Ints{3, 2}}})},
       {op::cumsum, {{3, 8}}, {{"axis", int64_t{0}}, {"exclusive", true}, {"reverse", true}}},
   };
   for (const OpCase& c : cases)
     for (DType d : {DType::F32, DType::F64, DType::I32, DType::U8}) {
       std::vector<TensorType> inputs;
       for (const Shape& shape : c.shapes) inputs.push_back(tensor(d, shape));
+      if (!contains(c.op.dtypes, d)) continue;
       expect_laws(c.op, inputs, c.attrs, d == DType::U8 ? 0 : -2);
     }
 }
