@@ -76,6 +76,7 @@ void expect_laws(const graph::OpDef& op, const std::vector<TensorType>& inputs, 
   m.functions.emplace("main", main.finish(main.append(call)));
   tir::PrimFunc alone = lower::lower_to_prim_func(m, f);
   m.functions.emplace("f", std::move(f));
+  EXPECT_NO_THROW(tir::verify(alone)) << what;
 
   graph::Module lowered = lower::lower_module(m, nullptr);
   ASSERT_EQ(lowered.prim_funcs.size(), 1u) << what;
@@ -171,7 +172,7 @@ TEST(LoweredOps, OperatorsThatMoveOrReduceData) {
     for (DType d : {DType::F32, DType::F64, DType::I32, DType::U8}) {
       std::vector<TensorType> inputs;
       for (const Shape& shape : c.shapes) inputs.push_back(tensor(d, shape));
-      if (!contains(c.op.dtypes, d)) continue;
+      if (!graph::contains(c.op.dtypes, d)) continue;
       expect_laws(c.op, inputs, c.attrs, d == DType::U8 ? 0 : -2);
     }
 }

@@ -55,6 +55,7 @@ struct Case {
     for (const Tensor& t : inputs) in.push_back(arrays.at(t.buffer->name));
     std::vector<Array> expected = evaluate(g, arrays, outputs);
     tir::PrimFunc func = create_prim_func(g, inputs, outputs, "f");
+    EXPECT_NO_THROW(tir::verify(func)) << what;
     std::vector<Array> got = tir::interpret(func, in);
     ASSERT_EQ(got.size(), expected.size()) << what;
     for (size_t k = 0; k < got.size(); ++k)
