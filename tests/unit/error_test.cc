@@ -13,12 +13,17 @@ namespace {
 class ErrorText : public ::testing::TestWithParam<std::string> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ErrorText);
 
+/// Whether a file is named `<code>_<case>.tenon`.
+bool names(const std::string& file, const std::string& code) { return file.starts_with(code + '_'); }
+
 TEST_P(ErrorText, IsRefusedWithTheDiagnosticsBelowTheLine) {
   testing::TextCase wrong = testing::read_text_case("errors", GetParam());
   std::string rendered = testing::compile_error([&] { graph::parse(GetParam(), wrong.input, op::all_ops()); });
   testing::expect_text(wrong, rendered);
-  std::string code = GetParam().substr(0, GetParam().find_first_of("_."));
-  EXPECT_NE(rendered.find("  [" + code + "]\n"), std::string::npos) << "the file is named after its code";
+  size_t code = rendered.find("  [");
+  while (code != rendered.npos && !names(GetParam(), rendered.substr(code + 3, rendered.find(']', code) - code - 3)))
+    code = rendered.find("  [", code + 1);
+  EXPECT_NE(code, rendered.npos) << "the file is named after a code that is reported";
 }
 
 INSTANTIATE_TEST_SUITE_P(File, ErrorText, ::testing::ValuesIn(testing::text_cases("errors")),
