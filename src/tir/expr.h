@@ -7,7 +7,7 @@
 // - Integers wrap in two's complement at their declared width. Index expressions are i64.
 // - Float arithmetic is IEEE at the declared width, rounding to nearest even; nothing is reassociated or contracted.
 //   An fma is written as one (`Intrinsic::Fma`). f16 and bf16 operations round after each operation.
-// - A variable is identified by its name and dtype; a buffer by its name. Names are unique within one PrimFunc.
+// - A variable is identified by its name and dtype; a buffer by its name, unique in its PrimFunc. No scope hides a name.
 #pragma once
 
 #include <atomic>

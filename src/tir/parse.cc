@@ -97,12 +97,14 @@ Buffer FunctionParser::buffer(const Token& name) {
 
 /// Declares the name even when it may not stand here, so that its uses are not reported too.
 void FunctionParser::declare(const Token& name, Meaning meaning) {
-  bool fresh = names_.insert_or_assign(name.text, std::move(meaning)).second;
+  auto [it, fresh] = names_.try_emplace(name.text, meaning);
+  bool reusable = !it->second.in_scope && !it->second.buffer && !meaning.buffer;
+  it->second = std::move(meaning);
   declared_.push_back(name.text);
   if (!is_printable_name(name.text)) fail_reserved(cursor_, name);
-  if (!fresh)
+  if (!fresh && !reusable)
     throw CompileError(cursor_.error(name, "duplicate-name", fmt::format("`{}` is declared twice", name.text),
-                                     "names that are unique in their function"));
+                                     "a name that is free here, and one of its own for a buffer"));
 }
 
 void FunctionParser::leave_scope(size_t mark) {

@@ -25,8 +25,8 @@ std::string print_attrs(const Attrs& attrs);
 /// The bytes of a constant: `bytes "0000803f"` in hex up to 64 bytes, else `hash "…"`, its array added to `constants`.
 std::string print_constant(const Array& data, ConstantBytes* constants);
 
-/// Reads one function and verifies it; the cursor stands at `primfunc`. Throws one CompileError with every error found; the cursor then
-/// stands behind the function if its braces match. Long constants are looked up by hash in `constants`.
+/// Reads one function and verifies it; the cursor stands at `primfunc`. Throws one CompileError with every error found; the
+/// cursor then stands behind the function if its braces match. Long constants are looked up by hash in `constants`.
 PrimFunc parse_prim_func(TextCursor& cursor, const ConstantBytes& constants);
 /// One function in a text of its own.
 PrimFunc parse_prim_func(std::string_view file, std::string_view text, const ConstantBytes& constants = {});

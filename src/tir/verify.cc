@@ -79,8 +79,12 @@ bool Verifier::enter() {
 void Verifier::declare(const std::string& name, Meaning meaning) {
   if (!is_printable_name(name))
     report("reserved-name", fmt::format("{} cannot be a name", quote(name)), "a word without other meaning");
-  if (!names_.insert_or_assign(name, std::move(meaning)).second)
-    report("duplicate-name", fmt::format("`{}` is declared twice", name), "names that are unique in their function");
+  auto [it, fresh] = names_.try_emplace(name, meaning);
+  bool reusable = !it->second.in_scope && !it->second.buffer && !meaning.buffer;
+  it->second = std::move(meaning);
+  if (!fresh && !reusable)
+    report("duplicate-name", fmt::format("`{}` is declared twice", name),
+           "a name that is free here, and one of its own for a buffer");
   declared_.push_back(name);
 }
 

@@ -295,7 +295,8 @@ TEST(TirVerify, FindsEveryBrokenRule) {
   code("allocate_const c: f32[1] = bytes \"00000000\"\nc[0] = 1.0:f32", "read-only-buffer");
   code("for i = 0 extent cast<i64>(k[0]) vectorized {\n}", "loop-extent");
   code("for i = 0 extent cast<i64>(k[0]) unrolled {\n}", "loop-extent");
-  code("for i = 0 extent 2 {\n}\nfor i = 0 extent 2 {\n}", "duplicate-name");
+  code("for i = 0 extent 2 {\nfor i = 0 extent 2 {\n}\n}", "duplicate-name");
+  code("{\nalloc t: f32[2]\n}\nlet t: f32 = x[0]", "duplicate-name");
   code("alloc x: f32[2]", "duplicate-name");
   code("block b {\niter v: spatial 4 = 0\niter v: spatial 4 = 0\nbody {\n}\n}", "duplicate-name");
   code("block b {\nbody {\n}\n}\nblock b {\nbody {\n}\n}", "duplicate-name");
@@ -322,8 +323,12 @@ TEST(TirVerify, FindsEveryBrokenRule) {
 }
 
 TEST(TirVerify, ABlockMayUseWhatItDeclaresAndReadWhatItWrites) {
-  verify(parse_body(
-      "block b {\nreads x[0 : 1]\nwrites y[0 : 4]\nbody {\nalloc t: f32[1] local\nt[0] = x[0]\ny[0] = (y[1] + t[0])\n}\n}"));
+  EXPECT_NO_THROW(verify(parse_body(
+      "block b {\nreads x[0 : 1]\nwrites y[0 : 4]\nbody {\nalloc t: f32[1] local\nt[0] = x[0]\ny[0] = (y[1] + t[0])\n}\n}")));
+}
+
+TEST(TirVerify, AVariablesNameMayReturnWhereItIsNotInScope) {
+  EXPECT_NO_THROW(verify(parse_body("for i = 0 extent 2 {\nlet t: f32 = x[i]\n}\nfor i = 0 extent 2 {\nlet t: f32 = x[i]\n}")));
 }
 
 TEST(TirVerify, FindsWhatNoTextCanSay) {
