@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "passes/tir/affine.h"
+#include "tir/affine.h"
 #include "tir/stmt.h"
 
 namespace tenon::schedule {

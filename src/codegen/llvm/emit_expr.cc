@@ -67,7 +67,7 @@ Value* Emitter::eval_binary(const tir::Binary& n) {
   const DType dtype = n.a->dtype;
   bool pure_index = dtype == DType::I64 && !has_load(n.a) && !has_load(n.b);
   if (pure_index && (n.op == BinaryOp::Add || n.op == BinaryOp::Sub || n.op == BinaryOp::Mul)) {
-    tir::Linear sum = tir::linear(Expr(&n), [&](const tir::Var& v) { return range_of(v); });
+    tir::Affine sum = tir::affine(Expr(&n));
     if (sum.terms.size() != 1 || sum.constant != 0 || sum.terms[0].coefficient != 1) return sum_value(sum);
   }
   if (pure_index && tir::gives_bool(n.op) && lanes_ > 0)
@@ -75,7 +75,8 @@ Value* Emitter::eval_binary(const tir::Binary& n) {
   Value *a = eval(n.a), *b = eval(n.b);
   unify(a, b);
   const int64_t* divisor = dtype == DType::I64 ? tir::as_int(n.b) : nullptr;
-  if (divisor && *divisor > 0 && pure_index && interval(n.a).min >= 0) {
+  std::optional<tir::Range> dividend = divisor && *divisor > 0 && pure_index ? range(n.a) : std::nullopt;
+  if (dividend && dividend->low >= 0) {
     if (n.op == BinaryOp::FloorDiv || n.op == BinaryOp::Div) return b_.CreateUDiv(a, b);
     if (n.op == BinaryOp::FloorMod || n.op == BinaryOp::TruncMod) return b_.CreateURem(a, b);
   }

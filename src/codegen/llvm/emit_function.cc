@@ -197,18 +197,19 @@ void Emitter::emit_range_body(const Emitter& outer, const tir::For& loop, const 
   alias_scopes_ = outer.alias_scopes_;
   for (const std::string& name : captured.buffers) memories_.at(name).base = take(name);
   for (const auto& [name, binding] : outer.bindings_)
-    if (binding.alias) bindings_.emplace(name, binding);
+    if (binding.alias) set_binding(name, binding);
   for (const std::string& name : captured.variables) {
     Binding binding = outer.bindings_.at(name);
     binding.value = take(name);
     binding.level = 0;
-    bindings_.emplace(name, std::move(binding));
+    set_binding(name, std::move(binding));
   }
   b_.SetInsertPoint(&function_->back());
   Value* min = index_value(resolve(loop.min));
   Value *begin = b_.CreateAdd(function_->getArg(1), min), *end = b_.CreateAdd(function_->getArg(2), min);
-  tir::Interval first = interval(resolve(loop.min)), last = interval(resolve(loop.min + loop.extent - Expr(1)));
-  emit_loop(tir::as<tir::Var>(loop.var)->name, {first.min, last.max}, begin, end, true, loop.body);
+  std::optional<tir::Range> first = range(resolve(loop.min)), last = range(resolve(loop.min + loop.extent - Expr(1))), values;
+  if (first && last) values = tir::Range{first->low, last->high};
+  emit_loop(tir::as<tir::Var>(loop.var)->name, values, begin, end, true, loop.body);
   b_.CreateRetVoid();
 }
 

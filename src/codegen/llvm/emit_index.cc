@@ -7,9 +7,9 @@
 namespace tenon::codegen {
 
 using llvm::Value;
+using tir::Affine;
 using tir::BinaryOp;
 using tir::Expr;
-using tir::Linear;
 
 Expr Emitter::substitute_bindings(const Expr& e) {
   if (const auto* v = tir::as<tir::Var>(e)) {
@@ -19,24 +19,28 @@ Expr Emitter::substitute_bindings(const Expr& e) {
   return tir::map_children(e, [&](const Expr& child) { return substitute_bindings(child); });
 }
 
+/// Whether every variable has a known range, so that no sum of them wraps.
+bool Emitter::is_ranged(const Expr& e) const {
+  if (const auto* v = tir::as<tir::Var>(e)) return ranges_.contains(v->name);
+  bool ranged = e->kind != tir::ExprKind::Load;
+  tir::for_each_child(e, [&](const Expr& child) { ranged = ranged && is_ranged(child); });
+  return ranged;
+}
+
+/// The expression over variables that are values. What is made of ranged variables is simplified; data keeps its meaning.
 Expr Emitter::resolve(const Expr& e) {
-  return tir::simplify(substitute_bindings(e), [&](const tir::Var& v) { return range_of(v); });
-}
-
-tir::Interval Emitter::range_of(const tir::Var& v) {
-  auto it = bindings_.find(v.name);
-  check(it != bindings_.end(), "a variable is bound before it is used");
-  return it->second.range;
-}
-
-tir::Interval Emitter::interval(const Expr& e) {
-  return tir::interval_of(e, [&](const tir::Var& v) { return range_of(v); });
+  auto simplified = [&](const Expr& part, auto&& self) -> Expr {
+    if (is_ranged(part)) return tir::simplify(part, ranges_);
+    return tir::map_children(part, [&](const Expr& child) { return self(child, self); });
+  };
+  return simplified(substitute_bindings(e), simplified);
 }
 
 bool Emitter::in_bounds(const tir::Buffer& buffer, std::span<const Expr> indices) {
   for (size_t axis = 0; axis < indices.size(); ++axis) {
     const int64_t* extent = tir::as_int(buffer->shape[axis]);
-    if (!extent || !interval(indices[axis]).within(0, *extent - 1)) return false;
+    std::optional<tir::Range> index = range(indices[axis]);
+    if (!extent || !index || index->low < 0 || index->high >= *extent) return false;
   }
   return true;
 }
@@ -86,10 +90,10 @@ Value* Emitter::index_value(const Expr& e) {
 }
 
 /// Adds up outer terms first, so that each loop level adds only its own.
-Value* Emitter::sum_value(const Linear& sum) {
+Value* Emitter::sum_value(const Affine& sum) {
   int deepest = 0;
-  for (const Linear::Term& t : sum.terms) deepest = std::max(deepest, level_of(t.atom));
-  Linear outer;
+  for (const Affine::Term& t : sum.terms) deepest = std::max(deepest, level_of(t.expr));
+  Affine outer;
   outer.constant = sum.constant;
   Value* total = nullptr;
   auto add = [&](Value* value) {
@@ -100,25 +104,25 @@ Value* Emitter::sum_value(const Linear& sum) {
     unify(total, value);
     total = b_.CreateAdd(total, value);
   };
-  for (const Linear::Term& t : sum.terms) {
-    if (level_of(t.atom) < deepest) {
+  for (const Affine::Term& t : sum.terms) {
+    if (level_of(t.expr) < deepest) {
       outer.terms.push_back(t);
       continue;
     }
-    Value* value = index_value(t.atom);
+    Value* value = index_value(t.expr);
     if (t.coefficient != 1)
       value = b_.CreateMul(value, llvm::ConstantInt::get(value->getType(), static_cast<uint64_t>(t.coefficient), true));
     add(value);
   }
   if (!outer.terms.empty())
-    add(index_value(tir::to_expr(outer)));
+    add(index_value(outer.expr()));
   else if (outer.constant != 0)
     add(arithmetic_.integer(DType::I64, outer.constant));
   return total ? total : arithmetic_.integer(DType::I64, 0);
 }
 
-Value* Emitter::offset_pointer(Value* base, std::span<const Linear::Term> terms) {
-  Linear sum;
+Value* Emitter::offset_pointer(Value* base, std::span<const Affine::Term> terms) {
+  Affine sum;
   sum.terms.assign(terms.begin(), terms.end());
   return b_.CreatePtrAdd(base, sum_value(sum));
 }
@@ -138,23 +142,23 @@ Value* Emitter::bumped(Value* base, Scope& scope, int64_t bytes) {
   return phi;
 }
 
-Value* Emitter::advance(Value* base, int level, std::vector<Linear::Term> terms) {
+Value* Emitter::advance(Value* base, int level, std::vector<Affine::Term> terms) {
   if (level == kLocal) return offset_pointer(base, terms);
   Scope& scope = scopes_[static_cast<size_t>(level)];
   for (const PointerKey& known : scope.pointers) {
-    bool same = known.base == base && std::ranges::equal(known.terms, terms, [](const Linear::Term& a, const Linear::Term& b) {
-                  return a.coefficient == b.coefficient && tir::structural_equal(a.atom, b.atom);
+    bool same = known.base == base && std::ranges::equal(known.terms, terms, [](const Affine::Term& a, const Affine::Term& b) {
+                  return a.coefficient == b.coefficient && tir::structural_equal(a.expr, b.expr);
                 });
     if (same) return known.pointer;
   }
-  std::vector<Linear::Term> rest = terms;
-  auto moves = std::ranges::find_if(rest, [&](const Linear::Term& t) {
-    const auto* v = tir::as<tir::Var>(t.atom);
+  std::vector<Affine::Term> rest = terms;
+  auto moves = std::ranges::find_if(rest, [&](const Affine::Term& t) {
+    const auto* v = tir::as<tir::Var>(t.expr);
     return v && scope.preheader && v->name == scope.variable;
   });
   Value* result = base;
   if (moves != rest.end()) {
-    Linear::Term own = *moves;
+    Affine::Term own = *moves;
     rest.erase(moves);
     result = rest.empty() ? bumped(base, scope, own.coefficient) : advance(base, level, {own});
   }
@@ -169,12 +173,12 @@ Value* Emitter::advance(Value* base, int level, std::vector<Linear::Term> terms)
   return result;
 }
 
-Value* Emitter::pointer(const Memory& memory, const Linear& bytes) {
-  std::map<int, std::vector<Linear::Term>> by_level;
-  for (const Linear::Term& t : bytes.terms) by_level[level_of(t.atom)].push_back(t);
+Value* Emitter::pointer(const Memory& memory, const Affine& bytes) {
+  std::map<int, std::vector<Affine::Term>> by_level;
+  for (const Affine::Term& t : bytes.terms) by_level[level_of(t.expr)].push_back(t);
   Value* result = memory.base;
   for (auto& [level, terms] : by_level) {
-    std::ranges::sort(terms, {}, [](const Linear::Term& t) { return t.atom->hash; });
+    std::ranges::sort(terms, {}, [](const Affine::Term& t) { return t.expr->hash; });
     result = advance(result, level, std::move(terms));
   }
   return result;
@@ -182,24 +186,23 @@ Value* Emitter::pointer(const Memory& memory, const Linear& bytes) {
 
 /// Compares `lane * c + uniform` with zero in 32 bits, where the interval allows it: wide masks are slow in 64.
 Value* Emitter::narrow_comparison(BinaryOp op, const Expr& a, const Expr& b) {
-  auto vars = [&](const tir::Var& v) { return range_of(v); };
-  Linear uniform = tir::linear(b, vars);
-  uniform.add(tir::linear(a, vars), -1);
+  Affine uniform = tir::affine(b - a);
   int64_t step = 0;
   for (auto it = uniform.terms.begin(); it != uniform.terms.end(); ++it) {
-    const auto* v = tir::as<tir::Var>(it->atom);
+    const auto* v = tir::as<tir::Var>(it->expr);
     if (!v || v->name != lane_variable_) continue;
     step = -it->coefficient;
     uniform.terms.erase(it);
     break;
   }
   constexpr int64_t kLimit = 1 << 30;
-  if (step == 0 || !tir::interval_of(uniform, vars).within(-kLimit, kLimit) || std::abs(step) * lanes_ > kLimit) return nullptr;
-  for (const Linear::Term& t : uniform.terms)
-    if (lane_dependent(t.atom)) return nullptr;
+  std::optional<tir::Range> bounds = range(uniform.expr());
+  if (step == 0 || !bounds || bounds->low < -kLimit || bounds->high > kLimit || std::abs(step) * lanes_ > kLimit) return nullptr;
+  for (const Affine::Term& t : uniform.terms)
+    if (lane_dependent(t.expr)) return nullptr;
   llvm::SmallVector<llvm::Constant*, 16> steps;
   for (int64_t lane = 0; lane < lanes_; ++lane) steps.push_back(arithmetic_.integer(DType::I32, step * lane));
-  Value* right = b_.CreateTrunc(index_value(tir::to_expr(uniform)), b_.getInt32Ty());
+  Value* right = b_.CreateTrunc(index_value(uniform.expr()), b_.getInt32Ty());
   return arithmetic_.binary(op, DType::I32, llvm::ConstantVector::get(steps), splat(right, lanes_));
 }
 

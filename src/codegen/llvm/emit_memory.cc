@@ -32,26 +32,21 @@ std::vector<Expr> Emitter::resolve_all(std::span<const Expr> indices) {
 
 Emitter::Access Emitter::access(const tir::Buffer& buffer, std::span<const Expr> indices) {
   const Memory& memory = memories_.at(buffer->name);
-  auto vars = [&](const tir::Var& v) { return range_of(v); };
   Access out;
   out.in_bounds = in_bounds(buffer, indices);
-  tir::Linear elements;
-  for (size_t axis = 0; axis < indices.size(); ++axis) {
-    if (const int64_t* stride = tir::as_int(memory.strides[axis]))
-      elements.add(tir::linear(indices[axis], vars), *stride);
-    else
-      elements.add(tir::linear(resolve(indices[axis] * memory.strides[axis]), vars));
-  }
+  Expr offset(0);
+  for (size_t axis = 0; axis < indices.size(); ++axis) offset = offset + indices[axis] * resolve(memory.strides[axis]);
+  tir::Affine elements = tir::affine(offset);
   int64_t size = byte_size(buffer->dtype);
   out.bytes.constant = elements.constant * size;
-  for (const tir::Linear::Term& t : elements.terms) {
-    const auto* v = tir::as<tir::Var>(t.atom);
+  for (const tir::Affine::Term& t : elements.terms) {
+    const auto* v = tir::as<tir::Var>(t.expr);
     if (v && lanes_ > 0 && v->name == lane_variable_) {
       out.lane_bytes = t.coefficient * size;
       continue;
     }
-    out.irregular = out.irregular || lane_dependent(t.atom);
-    out.bytes.terms.push_back({t.atom, t.coefficient * size});
+    out.irregular = out.irregular || lane_dependent(t.expr);
+    out.bytes.terms.push_back({t.expr, t.coefficient * size});
   }
   out.irregular = out.irregular || (out.lane_bytes != 0 && out.lane_bytes != size);
   return out;
@@ -62,7 +57,7 @@ void Emitter::for_each_lane(function_ref<void(int64_t)> f) {
   Value* mask = mask_;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     size_t undo = undo_.size();
-    bind(lane_variable_, {.alias = Expr(lane), .range = {lane, lane}});
+    bind(lane_variable_, {.alias = Expr(lane), .range = tir::Range{lane, lane}});
     scalar_lane_ = lane;
     if (mask && lanes_of(mask) > 0) mask_ = b_.CreateExtractElement(mask, static_cast<uint64_t>(lane));
     f(lane);
@@ -181,22 +176,14 @@ void Emitter::store_at(const tir::Buffer& buffer, const Access& where, Value* va
 }
 
 int64_t Emitter::register_position(const tir::Buffer& buffer, std::span<const Expr> indices, int64_t* lane_step) {
-  auto vars = [&](const tir::Var& v) { return range_of(v); };
-  tir::Linear position;
-  std::vector<Expr> resolved = resolve_all(indices);
-  for (size_t axis = 0; axis < indices.size(); ++axis) {
-    tir::Linear scaled;
-    const int64_t* extent = tir::as_int(buffer->shape[axis]);
-    check(extent != nullptr, "a register buffer has a constant shape");
-    scaled.add(position, *extent);
-    scaled.add(tir::linear(resolved[axis], vars));
-    position = std::move(scaled);
-  }
+  Expr flat(0);
+  for (size_t axis = 0; axis < indices.size(); ++axis) flat = flat * buffer->shape[axis] + resolve(indices[axis]);
+  tir::Affine position = tir::affine(flat);
   *lane_step = 0;
-  for (const tir::Linear::Term& t : position.terms) {
-    const auto* v = tir::as<tir::Var>(t.atom);
+  for (const tir::Affine::Term& t : position.terms) {
+    const auto* v = tir::as<tir::Var>(t.expr);
     bool lane = v && lanes_ > 0 && v->name == lane_variable_;
-    if (!lane) fail_not_promotable(kernel_.function, buffer, tir::print(t.atom));
+    if (!lane) fail_not_promotable(kernel_.function, buffer, tir::print(t.expr));
     *lane_step = t.coefficient;
   }
   auto it = registers_.find(buffer->name);

@@ -16,16 +16,22 @@ using tir::ForKind;
 void Emitter::bind(const std::string& name, Binding binding) {
   auto it = bindings_.find(name);
   undo_.emplace_back(name, it == bindings_.end() ? std::optional<Binding>() : std::optional(it->second));
-  bindings_[name] = std::move(binding);
+  set_binding(name, std::move(binding));
+}
+
+void Emitter::set_binding(const std::string& name, std::optional<Binding> binding) {
+  ranges_.erase(name);
+  if (binding && binding->range) ranges_[name] = *binding->range;
+  if (binding)
+    bindings_[name] = std::move(*binding);
+  else
+    bindings_.erase(name);
 }
 
 void Emitter::unbind(size_t mark) {
   for (; undo_.size() > mark; undo_.pop_back()) {
     auto& [name, old] = undo_.back();
-    if (old)
-      bindings_[name] = std::move(*old);
-    else
-      bindings_.erase(name);
+    set_binding(name, std::move(old));
   }
 }
 
@@ -63,7 +69,8 @@ void Emitter::emit_for(const tir::For& loop) {
     case ForKind::Unrolled: return emit_unrolled(loop);
     case ForKind::Vectorized: return emit_vectorized(loop);
     case ForKind::Parallel: {
-      bool serial = worker_ || lanes_ > 0 || interval(resolve(loop.extent)).max <= 1;
+      std::optional<tir::Range> trips = range(resolve(loop.extent));
+      bool serial = worker_ || lanes_ > 0 || (trips && trips->high <= 1);
       return serial ? emit_serial(loop) : emit_parallel(loop);
     }
   }
@@ -72,16 +79,17 @@ void Emitter::emit_for(const tir::For& loop) {
 void Emitter::emit_serial(const tir::For& loop) {
   const std::string& variable = tir::as<tir::Var>(loop.var)->name;
   Expr min = resolve(loop.min), extent = resolve(loop.extent);
-  tir::Interval trips = interval(extent), start = interval(min);
-  if (trips.max <= 0) return;
-  if (trips.min == 1 && trips.max == 1) {
+  std::optional<tir::Range> trips = range(extent), start = range(min), last = range(resolve(loop.min + loop.extent - Expr(1)));
+  if (trips && trips->high <= 0) return;
+  if (trips && trips->low == 1 && trips->high == 1) {
     size_t undo = undo_.size();
     bind(variable, {.alias = min, .range = start});
     emit(loop.body);
     return unbind(undo);
   }
-  tir::Interval last = interval(resolve(loop.min + loop.extent - Expr(1)));
-  emit_loop(variable, {start.min, last.max}, index_value(min), index_value(resolve(loop.min + loop.extent)), trips.min < 1,
+  std::optional<tir::Range> values;
+  if (start && last) values = tir::Range{start->low, last->high};
+  emit_loop(variable, values, index_value(min), index_value(resolve(loop.min + loop.extent)), !trips || trips->low < 1,
             loop.body);
 }
 
@@ -145,7 +153,7 @@ std::vector<Emitter::RowPhi> Emitter::carry_registers(const tir::Stmt& body, Bas
   return carried;
 }
 
-void Emitter::emit_loop(const std::string& variable, tir::Interval range, Value* first, Value* end, bool may_be_empty,
+void Emitter::emit_loop(const std::string& variable, std::optional<tir::Range> range, Value* first, Value* end, bool may_be_empty,
                         const tir::Stmt& body) {
   llvm::LLVMContext& context = b_.getContext();
   BasicBlock* guard = b_.GetInsertBlock();
@@ -225,7 +233,7 @@ void Emitter::emit_unrolled(const tir::For& loop) {
   for (int64_t i = 0; i < extent; ++i) {
     size_t undo = undo_.size();
     Expr value = resolve(min + Expr(i));
-    bind(variable, {.alias = value, .range = interval(value)});
+    bind(variable, {.alias = value, .range = range(value)});
     emit(loop.body);
     unbind(undo);
   }
@@ -240,9 +248,9 @@ void Emitter::emit_vectorized(const tir::For& loop) {
   lanes_ = extent;
   lane_variable_ = "%lane" + std::to_string(extent);
   size_t undo = undo_.size();
-  bind(lane_variable_, {.value = llvm::ConstantVector::get(lanes), .level = 0, .range = {0, extent - 1}});
+  bind(lane_variable_, {.value = llvm::ConstantVector::get(lanes), .level = 0, .range = tir::Range{0, extent - 1}});
   Expr value = resolve(loop.min + tir::var(lane_variable_));
-  bind(tir::as<tir::Var>(loop.var)->name, {.alias = value, .range = interval(value)});
+  bind(tir::as<tir::Var>(loop.var)->name, {.alias = value, .range = range(value)});
   emit(loop.body);
   unbind(undo);
   lanes_ = 0;
@@ -253,7 +261,7 @@ void Emitter::emit_block(const tir::Block& block) {
   Expr first = tir::bool_imm(true);
   for (const tir::IterVar& iter : block.iters) {
     Expr value = resolve(iter.binding);
-    bind(tir::as<tir::Var>(iter.var)->name, {.alias = value, .range = interval(value)});
+    bind(tir::as<tir::Var>(iter.var)->name, {.alias = value, .range = range(value)});
     if (iter.kind == tir::IterKind::Reduce) first = tir::logical_and(first, tir::eq(iter.var, Expr(0)));
   }
   if (block.init) emit_if(first, block.init, {});
@@ -265,21 +273,21 @@ void Emitter::emit_let(const tir::Let& let) {
   constexpr int64_t kLongestAlias = 64;  // nodes; a longer expression is computed once instead of at each use
   const std::string& variable = tir::as<tir::Var>(let.var)->name;
   if (let.value->dtype != DType::I64)
-    return bind(variable, {.value = eval(let.value), .level = kLocal, .range = interval(let.value)});
+    return bind(variable, {.value = eval(let.value), .level = kLocal, .range = range(let.value)});
   Expr value = resolve(let.value);
-  tir::Interval range = interval(value);
+  std::optional<tir::Range> values = range(value);
   int64_t nodes = 0;
   tir::visit_exprs(value, [&](const Expr&) { ++nodes; });
-  if (level_of(value) != kLocal && nodes <= kLongestAlias) return bind(variable, {.alias = value, .range = range});
+  if (level_of(value) != kLocal && nodes <= kLongestAlias) return bind(variable, {.alias = value, .range = values});
   Value* known = eval(value);
-  if (lanes_of(known) > 0 || mask_) return bind(variable, {.value = known, .level = kLocal, .range = range});
+  if (lanes_of(known) > 0 || mask_) return bind(variable, {.value = known, .level = kLocal, .range = values});
   // From here on the value can be used by whatever is emitted ahead of inner loops.
   Scope scope;
   scope.hoist = b_.GetInsertBlock();
   BasicBlock* rest = BasicBlock::Create(b_.getContext(), variable, function_);
   b_.CreateBr(rest);
   b_.SetInsertPoint(rest);
-  bind(variable, {.value = known, .level = static_cast<int>(scopes_.size()), .range = range});
+  bind(variable, {.value = known, .level = static_cast<int>(scopes_.size()), .range = values});
   scopes_.push_back(std::move(scope));
 }
 

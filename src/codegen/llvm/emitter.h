@@ -18,7 +18,7 @@
 #include "codegen/backend.h"
 #include "codegen/llvm/arithmetic.h"
 #include "codegen/llvm/registers.h"
-#include "tir/linear.h"
+#include "tir/affine.h"
 #include "tir/stmt.h"
 
 namespace tenon::codegen {
@@ -60,7 +60,7 @@ class Emitter {
     tir::Expr alias;
     llvm::Value* value = nullptr;
     int level = 0;
-    tir::Interval range;
+    std::optional<tir::Range> range;
   };
 
   /// A buffer in memory.
@@ -82,7 +82,7 @@ class Emitter {
 
   struct PointerKey {
     llvm::Value* base;
-    std::vector<tir::Linear::Term> terms;
+    std::vector<tir::Affine::Term> terms;
     llvm::Value* pointer;
   };
   struct Bump {
@@ -140,8 +140,8 @@ class Emitter {
   void emit_serial(const tir::For& loop);
   void emit_unrolled(const tir::For& loop);
   void emit_vectorized(const tir::For& loop);
-  void emit_loop(const std::string& variable, tir::Interval range, llvm::Value* first, llvm::Value* end, bool may_be_empty,
-                 const tir::Stmt& body);
+  void emit_loop(const std::string& variable, std::optional<tir::Range> range, llvm::Value* first, llvm::Value* end,
+                 bool may_be_empty, const tir::Stmt& body);
   std::vector<RowPhi> carry_registers(const tir::Stmt& body, llvm::BasicBlock* preheader);
   llvm::Value* next_trip(llvm::PHINode* counter, llvm::Value* end, llvm::BasicBlock* latch);
   llvm::BasicBlock* close_loop(llvm::PHINode* counter, llvm::Value* end, llvm::BasicBlock* exit,
@@ -155,22 +155,23 @@ class Emitter {
   void emit_constant(const tir::AllocateConst& constant);
   void bind(const std::string& name, Binding binding);
   void unbind(size_t mark);
+  void set_binding(const std::string& name, std::optional<Binding> binding);
 
   // Index arithmetic and where it is emitted (emit_index.cc).
   tir::Expr resolve(const tir::Expr& e);
   tir::Expr substitute_bindings(const tir::Expr& e);
-  tir::Interval range_of(const tir::Var& v);
-  tir::Interval interval(const tir::Expr& e);
+  std::optional<tir::Range> range(const tir::Expr& e) const { return tir::range_of(e, ranges_); }
+  bool is_ranged(const tir::Expr& e) const;
   int level_of(const tir::Expr& e);
   bool hoistable(const tir::Load& load);
   bool in_bounds(const tir::Buffer& buffer, std::span<const tir::Expr> indices);
   bool lane_dependent(const tir::Expr& e);
   llvm::Value* index_value(const tir::Expr& resolved);
-  llvm::Value* sum_value(const tir::Linear& sum);
-  llvm::Value* pointer(const Memory& memory, const tir::Linear& bytes);
-  llvm::Value* advance(llvm::Value* base, int level, std::vector<tir::Linear::Term> terms);
+  llvm::Value* sum_value(const tir::Affine& sum);
+  llvm::Value* pointer(const Memory& memory, const tir::Affine& bytes);
+  llvm::Value* advance(llvm::Value* base, int level, std::vector<tir::Affine::Term> terms);
   llvm::Value* bumped(llvm::Value* base, Scope& scope, int64_t bytes);
-  llvm::Value* offset_pointer(llvm::Value* base, std::span<const tir::Linear::Term> terms);
+  llvm::Value* offset_pointer(llvm::Value* base, std::span<const tir::Affine::Term> terms);
   llvm::Value* narrow_comparison(tir::BinaryOp op, const tir::Expr& a, const tir::Expr& b);
 
   // Expressions (emit_expr.cc).
@@ -186,7 +187,7 @@ class Emitter {
 
   // Loads and stores (emit_memory.cc).
   struct Access {
-    tir::Linear bytes;       // from the buffer's first element, at lane 0
+    tir::Affine bytes;       // from the buffer's first element, at lane 0
     int64_t lane_bytes = 0;  // from one lane to the next
     bool irregular = false;  // lanes lie in no such order
     bool in_bounds = false;
@@ -215,6 +216,7 @@ class Emitter {
   llvm::Value* context_ = nullptr;
   llvm::Value* worker_ = nullptr;  // null outside a parallel loop
   std::unordered_map<std::string, Binding> bindings_;
+  tir::Ranges ranges_;  // of the bound variables
   std::vector<std::pair<std::string, std::optional<Binding>>> undo_;
   std::map<std::string, Memory, std::less<>> memories_;
   std::vector<AliasScope> alias_scopes_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Affine forms and range-based simplification of index expressions.
-#include "passes/tir/affine.h"
+#include "tir/affine.h"
 
 #include <algorithm>
 #include <limits>
