@@ -77,74 +77,76 @@ PhaseAxis phase_axis(const Window& window, size_t axis, int64_t extent, int64_t 
   return p;
 }
 
-/// The weights with taps between dilated ones and past the kernel's end set to 0, so that each phase has equally many.
-te::Tensor spread_weights(te::Graph& graph, const te::Tensor& w, const Window& window, const std::vector<PhaseAxis>& axes) {
-  std::vector<Expr> shape = w.shape();
-  bool same = true;
-  for (size_t k = 0; k < axes.size(); ++k) {
-    int64_t extent = axes[k].taps * axes[k].stride;
-    same &= extent == window.kernel[k];
-    shape[k + 2] = Expr(extent);
-  }
-  if (same) return w;
-  return graph.compute("spread", shape, [&](const std::vector<Expr>& i) {
+/// The weights as [O, phases…, C/groups, taps…], in the order in which the sum meets them. A tap between dilated ones or past
+/// the kernel's end is 0, so that each phase has equally many.
+te::Tensor weights_by_phase(const CallSite& call, te::Graph& graph, const te::Tensor& w, const Window& window,
+                            const std::vector<PhaseAxis>& axes, const std::vector<size_t>& phased) {
+  int64_t groups = call.integer("groups");
+  int64_t group_outputs = tir::int_value(w.dim(1)), group_inputs = tir::int_value(w.dim(0)) / groups;
+  std::vector<Expr> shape{call.out().dim(1)};
+  for (size_t k : phased) shape.emplace_back(axes[k].stride);
+  size_t inputs = shape.size();
+  shape.emplace_back(group_inputs);
+  for (const PhaseAxis& axis : axes) shape.emplace_back(axis.taps);
+  return graph.compute("by_phase", shape, [&](const std::vector<Expr>& i) {
+    Expr channel = groups == 1 ? i[inputs] : tir::floordiv(i[0], Expr(group_outputs)) * Expr(group_inputs) + i[inputs];
+    std::vector<Expr> at{channel, groups == 1 ? i[0] : tir::floormod(i[0], Expr(group_outputs))};
+    for (size_t k = 0; k < axes.size(); ++k) at.push_back((Expr(axes[k].taps - 1) - i[inputs + 1 + k]) * Expr(axes[k].stride));
+    for (size_t n = 0; n < phased.size(); ++n) at[phased[n] + 2] = at[phased[n] + 2] + i[n + 1];
     Expr inside = tir::bool_imm(true);
-    std::vector<Expr> at = i;
     for (size_t k = 0; k < axes.size(); ++k) {
-      Expr dilation(window.dilations[k]);
-      inside = tir::logical_and(inside, tir::lt(i[k + 2], Expr(window.span(k))));
-      inside = tir::logical_and(inside, tir::eq(tir::floormod(i[k + 2], dilation), Expr(0)));
-      at[k + 2] = tir::floordiv(i[k + 2], dilation);
+      Expr tap = at[k + 2], dilation(window.dilations[k]);
+      if (axes[k].taps * axes[k].stride > window.span(k)) inside = tir::logical_and(inside, tir::lt(tap, Expr(window.span(k))));
+      if (window.dilations[k] > 1) inside = tir::logical_and(inside, tir::eq(tir::floormod(tap, dilation), Expr(0)));
+      at[k + 2] = tir::floordiv(tap, dilation);
     }
     return tir::select(inside, w(at), tir::imm(w.dtype(), 0));
+  });
+}
+
+/// [N, O, phases…, q…]: the sum for each phase and q, spatial axes last so that they lie in memory as those of x.
+te::Tensor sum_phases(const CallSite& call, te::Graph& graph, const te::Tensor& x, const te::Tensor& w,
+                      const std::vector<PhaseAxis>& axes, size_t phased) {
+  DType wide = accumulation_dtype(call.out().dtype);
+  const Dim& group_inputs = w.dim(static_cast<int64_t>(phased) + 1);
+  Expr group_outputs = tir::floordiv(call.out().dim(1), Expr(call.integer("groups")));
+  std::vector<Expr> shape{call.out().dim(0)}, reduced{group_inputs};
+  shape.insert(shape.end(), w.shape().begin(), w.shape().begin() + static_cast<int64_t>(phased) + 1);
+  for (const PhaseAxis& axis : axes) {
+    shape.emplace_back(axis.count);
+    reduced.emplace_back(axis.taps);
+  }
+  return graph.sum("phases", wide, shape, reduced, [&](const std::vector<Expr>& i, const std::vector<Expr>& r) {
+    Expr channel = call.integer("groups") == 1 ? r[0] : tir::floordiv(i[1], group_outputs) * group_inputs + r[0];
+    std::vector<Expr> at_x{i[0], channel}, at_w(i.begin() + 1, i.begin() + 2 + static_cast<int64_t>(phased));
+    for (size_t k = 0; k < axes.size(); ++k) at_x.push_back(i[phased + 2 + k] + r[k + 1] + Expr(axes[k].skip));
+    at_w.insert(at_w.end(), r.begin(), r.end());
+    return tir::cast(wide, x(std::move(at_x))) * tir::cast(wide, w(std::move(at_w)));
   });
 }
 
 std::vector<te::Tensor> compute_conv_transpose(const CallSite& call, std::span<const te::Tensor> in, te::Graph& graph) {
   Window window = transpose_window(call);
   const std::vector<Dim>& out = call.out().shape;
-  DType dtype = call.out().dtype, wide = accumulation_dtype(dtype);
+  DType dtype = call.out().dtype;
   std::vector<PhaseAxis> axes;
   std::vector<int64_t> before, after;
+  std::vector<size_t> phased;  // the spatial axes of more than one phase
   for (size_t k = 0; k < window.rank(); ++k) {
     axes.push_back(phase_axis(window, k, tir::int_value(in[0].shape()[k + 2]), tir::int_value(out[k + 2])));
     before.push_back(axes[k].pad_before);
     after.push_back(axes[k].pad_after);
+    if (axes[k].stride > 1) phased.push_back(k);
   }
   te::Tensor x = pad_spatial(graph, in[0], before, after, tir::imm(dtype, 0));
-  te::Tensor w = spread_weights(graph, in[1], window, axes);
-
-  int64_t groups = call.integer("groups");
-  int64_t group_outputs = tir::int_value(w.dim(1)), group_inputs = tir::int_value(w.dim(0)) / groups;
-  std::vector<Expr> shape{out[0], out[1]}, reduced{Expr(group_inputs)};
-  for (const PhaseAxis& axis : axes) shape.emplace_back(axis.count);
-  std::vector<size_t> phased;  // spatial axes of more than one phase, which follow the others in `shape`
-  for (size_t k = 0; k < axes.size(); ++k) {
-    reduced.emplace_back(axes[k].taps);
-    if (axes[k].stride == 1) continue;
-    phased.push_back(k);
-    shape.emplace_back(axes[k].stride);
-  }
-  auto product = [&](const std::vector<Expr>& i, const std::vector<Expr>& r) {
-    Expr channel = groups == 1 ? r[0] : tir::floordiv(i[1], Expr(group_outputs)) * Expr(group_inputs) + r[0];
-    std::vector<Expr> at_x{i[0], channel}, at_w{channel, groups == 1 ? i[1] : tir::floormod(i[1], Expr(group_outputs))};
-    for (size_t k = 0; k < axes.size(); ++k) {
-      const PhaseAxis& axis = axes[k];
-      at_x.push_back(i[k + 2] + r[k + 1] + Expr(axis.skip));
-      at_w.push_back((Expr(axis.taps - 1) - r[k + 1]) * Expr(axis.stride));
-    }
-    for (size_t n = 0; n < phased.size(); ++n) at_w[phased[n] + 2] = at_w[phased[n] + 2] + i[axes.size() + 2 + n];
-    return tir::cast(wide, x(std::move(at_x))) * tir::cast(wide, w(std::move(at_w)));
-  };
-  te::Tensor phases = graph.sum("phases", wide, shape, reduced, product);
+  te::Tensor w = weights_by_phase(call, graph, in[1], window, axes, phased);
+  te::Tensor phases = sum_phases(call, graph, x, w, axes, phased.size());
   if (phased.empty()) return {cast_tensor(graph, phases, dtype)};
   return {graph.compute("conv_transpose", out, [&](const std::vector<Expr>& i) {
-    std::vector<Expr> at = i;
-    for (size_t k : phased) {
-      Expr shifted = i[k + 2] + Expr(axes[k].before);
-      at[k + 2] = tir::floordiv(shifted, Expr(axes[k].stride)) - Expr(axes[k].first);
-      at.push_back(tir::floormod(shifted, Expr(axes[k].stride)));
-    }
+    std::vector<Expr> at{i[0], i[1]};
+    for (size_t k : phased) at.push_back(tir::floormod(i[k + 2] + Expr(axes[k].before), Expr(axes[k].stride)));
+    for (size_t k = 0; k < axes.size(); ++k)
+      at.push_back(tir::floordiv(i[k + 2] + Expr(axes[k].before), Expr(axes[k].stride)) - Expr(axes[k].first));
     return tir::cast(dtype, phases(std::move(at)));
   })};
 }
