@@ -13,13 +13,11 @@ graph::Module map_functions(const graph::Module& module,
   out.constants = module.constants;
   out.attrs = module.attrs;
   for (const auto& [name, function] : module.functions) {
-    bool fixed = function.primitive() || is_external(function);
+    bool fixed = function.primitive() || function.attrs.contains("external");
     out.functions.emplace(name, fixed ? function : rewrite(out, function));
   }
   return out;
 }
-
-bool is_external(const graph::Function& function) { return function.attrs.contains("external"); }
 
 bool is_elementwise(const graph::OpDef& op) {
   // These two are of the class, but align their operands by the result's shape and by channel.

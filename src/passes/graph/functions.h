@@ -12,9 +12,6 @@ namespace tenon::pass {
 graph::Module map_functions(const graph::Module& module,
                             function_ref<graph::Function(graph::Module& out, const graph::Function& function)> rewrite);
 
-/// Whether a function belongs to another code generator.
-bool is_external(const graph::Function& function);
-
 /// Whether each element of the result comes from the elements of the operands that NumPy broadcasting puts beside it.
 bool is_elementwise(const graph::OpDef& op);
 
