@@ -14,7 +14,7 @@ COMMENTED_CODE = re.compile(r"^\s*//+\s*(#\s*include|(if|for|while|switch|return
 PRINTING = re.compile(r"\b(std::cout|std::cerr|std::clog|(?<![\w:.>])(?:std::)?(?:printf|puts|fprintf|putchar)\s*\(|fmt::print\s*\()|\b(?:std::)?(?:abort|exit|_exit)\s*\(")
 DISABLED = re.compile(r"\bDISABLED_|GTEST_SKIP\(\)\s*;|@unittest\.skip\b|#\s*if\s+0\b")
 TEST_START = re.compile(r"^TEST(_F|_P)?\(")
-ASSERTION = re.compile(r"\b(EXPECT_|ASSERT_|FAIL\(|ADD_FAILURE|expect_\w+\(|check_\w+\(|round_trip\()")
+ASSERTION = re.compile(r"\b(EXPECT_|ASSERT_|FAIL\(|ADD_FAILURE|expect\w*\(|check\w*\(|round_trip\w*\()")
 MAX_COLUMNS, LONG_FILE = 130, 800
 
 
@@ -50,7 +50,7 @@ def check(path):
             yield f"{name}:{number}: prints or ends the process outside src/cli: {line.strip()}"
         if name.parts[0] != "tools" and DISABLED.search(line):
             yield f"{name}:{number}: disabled code or test: {line.strip()}"
-        if path.suffix in (".cc", ".h", ".c") and len(line) > MAX_COLUMNS:
+        if name.parts[0] != "tests" and path.suffix in (".cc", ".h", ".c") and len(line) > MAX_COLUMNS:
             yield f"{name}:{number}: {len(line)} columns, expected at most {MAX_COLUMNS}"
     for number in tests_without_assertion(lines):
         yield f"{name}:{number}: a test without an assertion"

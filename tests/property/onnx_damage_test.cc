@@ -57,12 +57,14 @@ TEST(OnnxDamage, EveryTruncationIsRefused) {
 TEST(OnnxDamage, FlippedBytesNeverEscape) {
   const std::string model = sample_model();
   std::mt19937 random(1);
+  int accepted = 0;
   for (int trial = 0; trial < 4000; ++trial) {
     std::string damaged = model;
     for (int flips = 1 + static_cast<int>(random() % 4); flips > 0; --flips)
       damaged[random() % damaged.size()] ^= static_cast<char>(1 + random() % 255);
-    imports(damaged);
+    accepted += imports(damaged);
   }
+  EXPECT_LT(accepted, 4000);  // some flips are in names or values; most are noticed
 }
 
 TEST(OnnxDamage, NoiseIsRefused) {

@@ -10,7 +10,8 @@
 
 namespace tenon::onnx {
 
-/// The version of the default domain, which a model of other domains or of an early IR version may leave out. Throws CompileError `onnx-opset` when
+/// The version of the default domain, which a model of other domains or of an early IR version may leave out.
+/// Throws CompileError `onnx-opset` when
 /// it is missing or outside what we know.
 int default_opset(const Source& source, const Model& model);
 
