@@ -27,16 +27,14 @@ Expr combine(const std::string& reduction, const Expr& old, const Expr& update) 
   return update;
 }
 
-/// The checks both operators share, reported as `<operator>-C1` and `-C2`.
-void check_scatter(const CallSite& call) {
+/// The checks both operators share, reported by the codes given.
+void check_scatter(const CallSite& call, const char* dtype_code, const char* reduction_code) {
   const TensorType &x = call.in(0), &indices = call.in(1), &updates = call.in(2);
-  std::string op(call.op().name);
-  if ((indices.dtype != DType::I32 && indices.dtype != DType::I64) || updates.dtype != x.dtype)
-    call.error(indices.dtype == DType::I32 || indices.dtype == DType::I64 ? 2 : 1, op + "-C1",
-               fmt::format("indices of i32 or i64, and updates of {}", name(x.dtype)));
+  if (indices.dtype != DType::I32 && indices.dtype != DType::I64) call.error(1, dtype_code, "i32 or i64");
+  if (updates.dtype != x.dtype) call.error(2, dtype_code, fmt::format("the dtype of `x`, {}", name(x.dtype)));
   const std::string& reduction = call.text("reduction");
   if (!is_reduction(reduction) || (reduction != "none" && x.dtype == DType::Bool))
-    call.error(0, op + "-C2", fmt::format("numbers and a reduction none, add, mul, min or max, not `{}`", reduction));
+    call.error(0, reduction_code, fmt::format("numbers, and a reduction none, add, mul, min or max, not `{}`", reduction));
 }
 
 /// Copies x, then writes `updates` one after another in row-major order, each at the point that `target` gives.
@@ -64,7 +62,7 @@ bool at_most(const Dim& part, const Dim& whole) {
 // C3  `axis` is an axis of x; indices has the rank of x and the shape of updates
 // C4  indices reaches no further than x on the other axes, and the axis has elements where indices has some
 std::vector<TensorType> infer_scatter_elements(const CallSite& call) {
-  check_scatter(call);
+  check_scatter(call, "scatter_elements-C1", "scatter_elements-C2");
   const TensorType &x = call.in(0), &indices = call.in(1), &updates = call.in(2);
   int64_t axis = call.integer("axis");
   if (axis < 0 || axis >= x.rank() || indices.rank() != x.rank() || !same_shape(indices.shape, updates.shape))
@@ -90,7 +88,7 @@ std::vector<Tensor> compute_scatter_elements(const CallSite& call, std::span<con
 // C3  indices is [points…, axes] with a known last extent, at most the rank of x
 // C4  updates is [points…] and then the axes of x that are not indexed; indexed axes have elements
 std::vector<TensorType> infer_scatter_nd(const CallSite& call) {
-  check_scatter(call);
+  check_scatter(call, "scatter_nd-C1", "scatter_nd-C2");
   const TensorType &x = call.in(0), &indices = call.in(1);
   const int64_t* depth = indices.rank() > 0 ? tir::as_int(indices.shape.back()) : nullptr;
   if (!depth || *depth > x.rank()) call.error(1, "scatter_nd-C3", fmt::format("[points…, axes] with at most {} axes", x.rank()));
