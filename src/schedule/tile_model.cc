@@ -15,6 +15,7 @@ constexpr double kSplitLoad = 1.5;        // an unaligned load crosses a cache l
 constexpr double kSecondCacheBytes = 16;  // per cycle, sustained, while the loop computes
 constexpr double kTileOverhead = 24;      // cycles to enter and leave one tile, spread over kTypicalDepth steps
 constexpr double kTypicalDepth = 256;
+constexpr int64_t kMostRows = 14;      // each is a stream of its own
 
 double cycles_per_step(int64_t rows, int64_t vectors, const TileShape& shape) {
   double fma = static_cast<double>(rows * vectors) / kFmas;
@@ -34,9 +35,10 @@ RegisterTile choose_register_tile(const TileShape& shape, const Machine& machine
   double best_cycles = std::numeric_limits<double>::infinity();
   for (int64_t vectors = 1; vectors <= 6 && vectors * lanes <= n; ++vectors) {
     for (int64_t rows = 1; rows <= std::min<int64_t>(m, machine.vector_registers); ++rows) {
-      // One operand is held whole while the other passes through one register.
+      // One operand is held whole while the other passes through one register; three quarters of the registers is what the
+      // allocator keeps free of spills in practice.
       int64_t registers = rows * vectors + std::min(rows, vectors) + 1;
-      if (registers > machine.vector_registers) break;
+      if (registers > machine.vector_registers || rows * vectors > machine.vector_registers * 3 / 4 || rows > kMostRows) break;
       double tiles = static_cast<double>(ceil_div(m, rows) * ceil_div(n, vectors * lanes));
       double cycles = tiles * cycles_per_step(rows, vectors, shape);
       bool better = cycles < best_cycles * 0.999 || (cycles < best_cycles * 1.001 && rows * vectors > best.rows * best.vectors);

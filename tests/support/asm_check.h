@@ -13,7 +13,7 @@ struct InnermostLoop {
   std::string label;
   std::vector<std::string> instructions;
   int count(std::string_view mnemonic_prefix) const;
-  /// Instructions that move or use a vector register together with an address relative to the stack or frame pointer.
+  /// Instructions that move or use a vector register together with an address relative to the stack pointer.
   int vector_spills() const;
 };
 

@@ -2,7 +2,9 @@
 // Schedules keep results: scheduled functions against the unscheduled ones in the interpreter, on integer-valued data.
 #include <gtest/gtest.h>
 
+#include "codegen/backend.h"
 #include "schedule/schedule.h"
+#include "support/asm_check.h"
 #include "te/te.h"
 #include "tir/interpret.h"
 #include "tir/text.h"
@@ -190,6 +192,24 @@ TEST(Schedule, ReshapesAndTransposesAddressFlatMemory) {
   std::vector<Tensor> in = {x}, out = {y};
   tir::PrimFunc f = te::create_prim_func(g, in, out, "moves");
   expect_same(f, {false, false});
+}
+
+TEST(Schedule, InnerLoopsKeepTheirVectorsInRegistersOnBothInstructionSets) {
+  for (const char* cpu : {"haswell", "skylake-avx512"}) {
+    Target target = parse_target(std::string("llvm -mcpu=") + cpu);
+    for (const tir::PrimFunc& f : {conv(64, 56, 64, 3, 1, 1, 1), conv(256, 14, 1024, 1, 1, 0, 1), conv(64, 28, 128, 3, 2, 1, 1),
+                                   conv(512, 7, 512, 3, 1, 1, 1), conv(96, 56, 96, 3, 1, 1, 96), conv(3, 224, 64, 7, 2, 3, 1)}) {
+      Scheduled s = schedule({f, target, {false, true, true, false}, 3});
+      SCOPED_TRACE(std::string(cpu) + ": " + s.explain);
+      std::string assembly = codegen::compile_text(s.func, target, codegen::TextKind::Assembly);
+      int fmas = 0;
+      for (const test::InnermostLoop& loop : test::innermost_loops(assembly)) {
+        EXPECT_EQ(loop.vector_spills(), 0) << loop.label;
+        fmas += loop.count("vfmadd");
+      }
+      EXPECT_GT(fmas, 0);
+    }
+  }
 }
 
 }  // namespace tenon::schedule
