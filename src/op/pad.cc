@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "op/all_ops.h"
 #include "op/onnx_axes.h"
@@ -102,11 +103,9 @@ std::vector<ValueId> import_pad(OnnxNode& node, Builder& builder) {
   const TensorType& x = node.type(0);
   size_t rank = x.shape.size();
   std::vector<int64_t> pads = node.opset() >= 11 ? node.constant_ints(1) : node.ints("pads", {});
-  std::vector<int64_t> axes;
-  if (node.opset() >= 18 && node.has(3))
-    axes = normalized_axes(node, node.constant_ints(3), x.rank());
-  else
-    for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (node.opset() >= 18 && node.has(3)) axes = normalized_axes(node, node.constant_ints(3), x.rank());
   if (pads.size() != 2 * axes.size())
     node.malformed("`pads` has the wrong length", std::to_string(2 * axes.size()), std::to_string(pads.size()));
   std::vector<int64_t> before(rank, 0), after(rank, 0);
@@ -124,9 +123,9 @@ std::vector<ValueId> import_pad(OnnxNode& node, Builder& builder) {
 std::vector<ValueId> import_center_crop_pad(OnnxNode& node, Builder& builder) {
   const TensorType& x = node.type(0);
   if (!x.is_static()) node.unsupported("an input of " + to_string(x) + ", whose extents are not known when compiling");
-  std::vector<int64_t> axes = node.ints("axes", {});
-  for (int64_t axis = 0; axes.empty() && !node.has_attr("axes") && axis < x.rank(); ++axis) axes.push_back(axis);
-  axes = normalized_axes(node, axes, x.rank());
+  std::vector<int64_t> all_axes(x.shape.size());
+  std::iota(all_axes.begin(), all_axes.end(), 0);
+  std::vector<int64_t> axes = normalized_axes(node, node.ints("axes", all_axes), x.rank());
   std::vector<int64_t> target = node.constant_ints(1), before(x.shape.size(), 0), after(x.shape.size(), 0);
   if (target.size() != axes.size()) node.malformed("the shape has the wrong length", std::to_string(axes.size()));
   for (size_t k = 0; k < axes.size(); ++k) {
