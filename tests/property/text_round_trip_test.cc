@@ -5,6 +5,7 @@
 
 #include "graph/text.h"
 #include "lower/lower.h"
+#include "op/all_ops.h"
 #include "passes/graph/passes.h"
 #include "schedule/schedule.h"
 #include "support/random_module.h"
@@ -36,6 +37,24 @@ TEST(TextRoundTrip, HoldsAtEveryStageOfABuild) {
         testing::round_trip(scheduled);
       }
   }
+}
+
+/// 256 operators, each reading the last result twice, in one kernel: its text stays linear and within the limit of nesting.
+TEST(TextRoundTrip, HoldsForTheLongestKernel) {
+  graph::Module m;
+  graph::Builder b(m, "main");
+  graph::ValueId v = b.param("x", TensorType::of(DType::F32, Shape{4, 8}));
+  for (int i = 0; i < 128; ++i) v = b.call1(*op::all_ops().find("tanh"), {b.call1(*op::all_ops().find("multiply"), {v, v})});
+  m.functions.emplace("main", b.finish({v}));
+  graph::Module lowered = lower::lower_module(pass::fuse.run(m, {}), nullptr);
+  ASSERT_EQ(lowered.prim_funcs.size(), 1u);
+  expect_valid_and_readable(lowered, "lowered");
+  const tir::PrimFunc& function = lowered.prim_funcs.begin()->second;
+  tir::PrimFunc scheduled = schedule::schedule({function, parse_target("llvm -mcpu=haswell"), {false, false}, 3}).func;
+  EXPECT_NO_THROW(tir::verify(scheduled));
+  testing::round_trip(scheduled);
+  EXPECT_LT(tir::print(function).size(), size_t{400000});
+  EXPECT_LT(tir::print(scheduled).size(), size_t{400000});
 }
 
 }  // namespace
