@@ -11,17 +11,23 @@
 
 namespace tenon {
 
+// Of one array on the host.
+constexpr int64_t kMaxBytes = int64_t{1} << 40;
+
+[[noreturn]] static void fail_too_large(std::span<const int64_t> shape, const char* expected) {
+  throw CompileError(Diagnostic{.kind = ErrorKind::Limit,
+                                .code = "tensor-too-large",
+                                .message = "a tensor of shape " + to_string(shape) + " cannot be held",
+                                .expected = expected,
+                                .found = to_string(shape)});
+}
+
 int64_t element_count(std::span<const int64_t> shape) {
   int64_t count = 1;
-  bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   for (int64_t extent : shape) {
-    bool overflow = !empty && (__builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 62));
-    if (extent < 0 || overflow)
-      throw CompileError(Diagnostic{.kind = ErrorKind::Limit,
-                                    .code = "tensor-too-large",
-                                    .message = "a tensor of shape " + to_string(shape) + " cannot be held",
-                                    .expected = "at most 2^62 elements and no negative extent",
-                                    .found = to_string(shape)});
+    const bool overflow = !empty && (__builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 62));
+    if (extent < 0 || overflow) fail_too_large(shape, "at most 2^62 elements and no negative extent");
   }
   return empty ? 0 : count;
 }
@@ -36,8 +42,11 @@ std::string to_string(std::span<const int64_t> shape) {
 }
 
 MutableArray::MutableArray(DType dtype, Shape shape) : dtype(dtype), shape(std::move(shape)) {
-  size_bytes = static_cast<size_t>(element_count(this->shape)) * byte_size(dtype);
-  auto* bytes = static_cast<std::byte*>(::operator new[](size_bytes ? size_bytes : 1, std::align_val_t{64}));
+  const int64_t count = element_count(this->shape);
+  if (count > kMaxBytes / byte_size(dtype)) fail_too_large(this->shape, "at most 2^40 bytes");
+  size_bytes = static_cast<size_t>(count) * byte_size(dtype);
+  auto* bytes = static_cast<std::byte*>(::operator new[](size_bytes ? size_bytes : 1, std::align_val_t{64}, std::nothrow));
+  if (!bytes) fail_too_large(this->shape, "as many bytes as there is memory for");
   std::memset(bytes, 0, size_bytes);
   storage = std::shared_ptr<std::byte[]>(bytes, [](std::byte* p) { ::operator delete[](p, std::align_val_t{64}); });
 }

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "base/diagnostic.h"
+
 namespace tenon {
 
 TEST(Array, HalfConversionRoundsToNearestEven) {
@@ -26,6 +28,16 @@ TEST(Array, EveryHalfSurvivesTheRoundTrip) {
       EXPECT_EQ(float_to_half(value), bits);
     }
   }
+}
+
+TEST(Array, SizesPastAnyMemoryAreRefused) {
+  for (const Shape& shape : {Shape{int64_t{1} << 62}, Shape{int64_t{1} << 61, 1}, Shape{int64_t{1} << 40}, Shape{-1}}) try {
+      MutableArray array(DType::F64, shape);
+      ADD_FAILURE() << to_string(shape);
+    } catch (const CompileError& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Limit);
+      EXPECT_EQ(error.diagnostics()[0].code, "tensor-too-large");
+    }
 }
 
 }  // namespace tenon
