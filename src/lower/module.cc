@@ -99,7 +99,7 @@ Module lower_module(const Module& module, KernelCache* cache, int workers) {
   lower_groups(module, groups, cache, workers);
   assign_names(module, groups);
 
-  Module out = module;
+  Module out{.functions = {}, .prim_funcs = module.prim_funcs, .constants = module.constants, .attrs = module.attrs};
   std::map<std::string_view, const Group*> lowered;
   for (const Group& group : groups) {
     tir::PrimFunc func = *group.lowered->func;
@@ -107,8 +107,8 @@ Module lower_module(const Module& module, KernelCache* cache, int workers) {
     out.prim_funcs.emplace(group.name, std::move(func));
     for (const Function* function : group.functions) lowered.emplace(function->name, &group);
   }
-  for (const auto& [name, group] : lowered) out.functions.erase(out.functions.find(name));
-  for (auto& [name, function] : out.functions) rewrite_calls(function, lowered);
+  for (const auto& [name, function] : module.functions)
+    if (!lowerable(function)) rewrite_calls(out.functions.emplace(name, function).first->second, lowered);
 
   // The bytes of constants that only kernels read are inside those now.
   std::set<std::string> before = constants_read(module), after = constants_read(out);

@@ -166,6 +166,12 @@ TEST(LoweredOps, OperatorsThatMoveOrReduceData) {
        with_window({2, 1}, {1, 0, 1, 1}, {1, 2}, {{"groups", int64_t{2}}, {"output_padding", Ints{1, 0}}})},
       {op::max_pool, {{1, 2, 7, 6}}, with_window({2, 2}, {1, 0, 0, 1}, {1, 2}, {{"kernel", Ints{3, 2}}, {"ceil_mode", true}})},
       {op::avg_pool, {{1, 2, 7, 6}}, with_window({2, 2}, {1, 0, 1, 0}, {1, 1}, {{"kernel", Ints{3, 2}}})},
+      {op::layer_norm, {{3, 8}}, {{"axes", Ints{1}}}},
+      {op::batch_norm, {{2, 3, 4}, {3}, {3}, {3}, {3}}, {{"epsilon", 5.0}}},  // the data reach down to -2
+      {op::lrn, {{1, 5, 3}}, {{"size", int64_t{3}}}},
+      {op::softmax, {{3, 9}}, {{"axes", Ints{1}}}},
+      {op::log_softmax, {{3, 9}}, {{"axes", Ints{0}}}},
+      {op::hardmax, {{3, 9}}, {{"axis", int64_t{1}}}},
       {op::cumsum, {{3, 8}}, {{"axis", int64_t{0}}, {"exclusive", true}, {"reverse", true}}},
   };
   for (const OpCase& c : cases)

@@ -255,6 +255,22 @@ TEST(Lower, LoweredModulesMeanTheSame) {
   EXPECT_EQ(graph::interpret(lower_module(m, nullptr), "main", inputs), graph::interpret(m, "main", inputs));
 }
 
+TEST(Lower, TimeGrowsWithTheModule) {  // quadratic work on this many functions would take minutes
+  Module m;
+  Function& f = add_primitive(m, "f0", {f32({2}), f32({2})}, relu_of_sum);
+  std::vector<std::string> callees{"f0"};
+  for (int i = 1; i < 20000; ++i) {
+    callees.push_back("f" + std::to_string(i));
+    Function copy = f;
+    copy.name = callees.back();
+    m.functions.emplace(copy.name, std::move(copy));
+  }
+  add_main(m, callees);
+  Module lowered = lower_module(m, nullptr);
+  EXPECT_EQ(lowered.functions.size(), 1u);
+  EXPECT_EQ(lowered.prim_funcs.size(), 1u);
+}
+
 TEST(Lower, CallsOfPureViewsAreMarked) {
   Module m;
   add_primitive(m, "flat", {f32({2, 3})}, [](Builder& b, const auto& p) {
