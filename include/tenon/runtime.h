@@ -18,17 +18,28 @@ extern "C" {
 /* The same numbers as the command's exit codes. */
 typedef enum {
   TENON_OK = 0,
-  TENON_USAGE = 2,        /* an argument outside its range */
-  TENON_MALFORMED = 3,    /* a damaged file, or an array that does not fit its input */
-  TENON_FILE_SYSTEM = 6,  /* a file that cannot be read */
-  TENON_LIMIT = 7,        /* memory or threads */
-  TENON_MISMATCH = 9,     /* another artifact version, or a CPU feature that is missing */
+  TENON_USAGE = 2,       /* an argument outside its range */
+  TENON_MALFORMED = 3,   /* a damaged file, or an array that does not fit its input */
+  TENON_FILE_SYSTEM = 6, /* a file that cannot be read */
+  TENON_LIMIT = 7,       /* memory or threads */
+  TENON_MISMATCH = 9,    /* another artifact version, or a CPU feature that is missing */
   TENON_INTERNAL = 70
 } tenon_status;
 
 typedef enum {
-  TENON_BOOL, TENON_I8, TENON_U8, TENON_I16, TENON_U16, TENON_I32, TENON_U32,
-  TENON_I64, TENON_U64, TENON_F16, TENON_BF16, TENON_F32, TENON_F64
+  TENON_BOOL,
+  TENON_I8,
+  TENON_U8,
+  TENON_I16,
+  TENON_U16,
+  TENON_I32,
+  TENON_U32,
+  TENON_I64,
+  TENON_U64,
+  TENON_F16,
+  TENON_BF16,
+  TENON_F32,
+  TENON_F64
 } tenon_dtype;
 
 /* One input or output; pointers stay valid as long as the executable. */

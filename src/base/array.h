@@ -52,7 +52,9 @@ struct MutableArray {
   size_t size_bytes = 0;
   std::byte* data() { return storage.get(); }
   template <class T>
-  T* as() { return reinterpret_cast<T*>(storage.get()); }
+  T* as() {
+    return reinterpret_cast<T*>(storage.get());
+  }
   Array freeze() &&;
 };
 

@@ -38,12 +38,12 @@ struct Diagnostic {
   ErrorKind kind = ErrorKind::Malformed;
   std::string code;  // `<operator-or-stage>-C<n>` or a dashed word
   std::string message;
-  std::string node;      // the node's name in the model, or its operator
-  std::string input;     // operand, file or option
+  std::string node;   // the node's name in the model, or its operator
+  std::string input;  // operand, file or option
   std::string expected;
   std::string found;
   std::string function;
-  std::string excerpt;   // the source line the span points into
+  std::string excerpt;  // the source line the span points into
   Span span;
   std::string hint;
   std::vector<Diagnostic> notes;

@@ -14,7 +14,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"bool", 1, Class::Bool},  {"i8", 1, Class::Signed},    {"u8", 1, Class::Unsigned},  {"i16", 2, Class::Signed},
+    {"bool", 1, Class::Bool},    {"i8", 1, Class::Signed},  {"u8", 1, Class::Unsigned},  {"i16", 2, Class::Signed},
     {"u16", 2, Class::Unsigned}, {"i32", 4, Class::Signed}, {"u32", 4, Class::Unsigned}, {"i64", 8, Class::Signed},
     {"u64", 8, Class::Unsigned}, {"f16", 2, Class::Float},  {"bf16", 2, Class::Float},   {"f32", 4, Class::Float},
     {"f64", 8, Class::Float},

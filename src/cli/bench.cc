@@ -71,19 +71,19 @@ int bench(BenchCommand command) {
   double gflops = flops / (median * 1e6);
   if (command.model.json) {
     print_json(Json{{"model", program.model},
-               {"target", program.target},
-               {"threads", command.model.run_threads()},
-               {"opt_level", program.opt_level},
-               {"n", times.size()},
-               {"latency_ms",
-                {{"min", times.front()},
-                 {"median", median},
-                 {"mean", mean},
-                 {"p90", percentile(times, 90)},
-                 {"p99", percentile(times, 99)}}},
-               {"gflops", gflops},
-               {"load_ms", ready.load_ms},
-               {"compile_ms", ready.compile_ms}});
+                    {"target", program.target},
+                    {"threads", command.model.run_threads()},
+                    {"opt_level", program.opt_level},
+                    {"n", times.size()},
+                    {"latency_ms",
+                     {{"min", times.front()},
+                      {"median", median},
+                      {"mean", mean},
+                      {"p90", percentile(times, 90)},
+                      {"p99", percentile(times, 99)}}},
+                    {"gflops", gflops},
+                    {"load_ms", ready.load_ms},
+                    {"compile_ms", ready.compile_ms}});
     return 0;
   }
   print(

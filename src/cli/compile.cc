@@ -66,18 +66,18 @@ int compile(const CompileCommand& command) {
   }
   lower::KernelCache::Statistics statistics = cache.statistics();
   print_json(Json{{"artifact", command.output},
-             {"bytes", bytes},
-             {"kernels", program.kernels.size()},
-             {"ms",
-              {{"import", ms.import},
-               {"passes", ms.passes},
-               {"lower", ms.lower},
-               {"codegen", ms.codegen},
-               {"link", ms.link},
-               {"total", ms.total}}},
-             {"cache", {{"hits", statistics.hits}, {"misses", statistics.misses}}},
-             {"external", Json::object()},
-             {"memory", memory_json(program)}});
+                  {"bytes", bytes},
+                  {"kernels", program.kernels.size()},
+                  {"ms",
+                   {{"import", ms.import},
+                    {"passes", ms.passes},
+                    {"lower", ms.lower},
+                    {"codegen", ms.codegen},
+                    {"link", ms.link},
+                    {"total", ms.total}}},
+                  {"cache", {{"hits", statistics.hits}, {"misses", statistics.misses}}},
+                  {"external", Json::object()},
+                  {"memory", memory_json(program)}});
   return 0;
 }
 

@@ -37,8 +37,8 @@ enum class NodeKind : uint8_t {
 /// One step of a function. Its inputs come before it; it defines `types.size()` values, `first_result` onward.
 struct Node {
   NodeKind kind = NodeKind::Op;
-  const OpDef* op = nullptr;   // Op
-  std::string callee;          // Constant: the table entry; Call, CallLowered: the function
+  const OpDef* op = nullptr;  // Op
+  std::string callee;         // Constant: the table entry; Call, CallLowered: the function
   std::vector<ValueId> inputs;
   Attrs attrs;
   std::vector<TensorType> types;

@@ -78,7 +78,8 @@ void check_attrs(const OpDef& op, Attrs& attrs) {
   for (const AttrSpec& spec : op.attrs) {
     if (attrs.contains(spec.name)) continue;
     if (!spec.default_value)
-      fail("missing-attribute", fmt::format("attribute `{}` is missing", spec.name), std::string(kind_name(spec.kind)), "nothing");
+      fail("missing-attribute", fmt::format("attribute `{}` is missing", spec.name), std::string(kind_name(spec.kind)),
+           "nothing");
     attrs.emplace(spec.name, *spec.default_value);
   }
 }
@@ -89,7 +90,9 @@ bool CallSite::flag(std::string_view name) const { return attr_as<bool>(attrs_, 
 int64_t CallSite::integer(std::string_view name) const { return attr_as<int64_t>(attrs_, name); }
 double CallSite::number(std::string_view name) const { return attr_as<double>(attrs_, name); }
 const std::string& CallSite::text(std::string_view name) const { return attr_as<std::string>(attrs_, name); }
-const std::vector<int64_t>& CallSite::integers(std::string_view name) const { return attr_as<std::vector<int64_t>>(attrs_, name); }
+const std::vector<int64_t>& CallSite::integers(std::string_view name) const {
+  return attr_as<std::vector<int64_t>>(attrs_, name);
+}
 
 void CallSite::error(int operand, std::string code, std::string expected) const {
   throw CompileError(operand_error(*this, operand, std::move(code), std::move(expected), ErrorKind::Malformed));
@@ -99,8 +102,8 @@ void CallSite::unsupported(int operand, std::string code, std::string reason) co
   throw CompileError(operand_error(*this, operand, std::move(code), std::move(reason), ErrorKind::Unsupported));
 }
 
-std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs, Attrs& attrs, const std::string& node_name,
-                                    const Span& span) {
+std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs, Attrs& attrs,
+                                    const std::string& node_name, const Span& span) {
   try {
     size_t declared = op.inputs.size();
     bool count_fits = op.variadic ? inputs.size() >= declared : inputs.size() == declared;
@@ -113,7 +116,8 @@ std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType>
     check_attrs(op, attrs);
     CallSite call(op, inputs, attrs);
     if (!inputs.empty() && !contains(op.dtypes, inputs[0].dtype))
-      call.unsupported(0, "operand-dtype", op.dtype_note.empty() ? "a dtype that this operator takes" : std::string(op.dtype_note));
+      call.unsupported(0, "operand-dtype",
+                       op.dtype_note.empty() ? "a dtype that this operator takes" : std::string(op.dtype_note));
     return op.infer(call);
   } catch (const CompileError& error) {
     rethrow_at(error, node_name, span);

@@ -103,8 +103,8 @@ struct OpDef {
 };
 
 /// Checks operand count, dtype and attributes (filling defaults) and infers. `node_name` and `span` go into errors.
-std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs, Attrs& attrs, const std::string& node_name,
-                                    const Span& span);
+std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs, Attrs& attrs,
+                                    const std::string& node_name, const Span& span);
 
 /// Operators by name: what the text parser and the passes look things up in. Filled from op/all_ops.cc and passed
 /// where needed; there is no global registry.

@@ -12,8 +12,8 @@ namespace tenon::plan {
 struct Buffer {
   std::string id;
   int64_t begin = 0, end = 0;
-  int64_t size = 0;       // bytes
-  int64_t alignment = 64; // a power of two
+  int64_t size = 0;        // bytes
+  int64_t alignment = 64;  // a power of two
 };
 
 struct LivenessProblem {
@@ -21,9 +21,9 @@ struct LivenessProblem {
 };
 
 struct MemoryPlan {
-  std::vector<int64_t> offsets;  // one per buffer, bytes from the start of the pool
-  int64_t peak_bytes = 0;        // the pool's size
-  int64_t lower_bound_bytes = 0; // largest sum of sizes alive at one time
+  std::vector<int64_t> offsets;   // one per buffer, bytes from the start of the pool
+  int64_t peak_bytes = 0;         // the pool's size
+  int64_t lower_bound_bytes = 0;  // largest sum of sizes alive at one time
 };
 
 /// Every buffer on its own bytes.

@@ -15,7 +15,7 @@ constexpr double kSplitLoad = 1.5;        // an unaligned load crosses a cache l
 constexpr double kSecondCacheBytes = 16;  // per cycle, sustained, while the loop computes
 constexpr double kTileOverhead = 24;      // cycles to enter and leave one tile, spread over kTypicalDepth steps
 constexpr double kTypicalDepth = 256;
-constexpr int64_t kMostRows = 14;      // each is a stream of its own
+constexpr int64_t kMostRows = 14;  // each is a stream of its own
 
 double cycles_per_step(int64_t rows, int64_t vectors, const TileShape& shape) {
   double fma = static_cast<double>(rows * vectors) / kFmas;

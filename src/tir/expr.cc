@@ -57,7 +57,9 @@ bool equal_field(const std::vector<Expr>& a, const std::vector<Expr>& b) {
 }
 
 template <class F>
-void visit_field(const Expr& v, F& f) { f(v); }
+void visit_field(const Expr& v, F& f) {
+  f(v);
+}
 template <class F>
 void visit_field(const std::vector<Expr>& v, F& f) {
   for (const Expr& e : v) f(e);
@@ -120,10 +122,18 @@ bool fold_i64(BinaryOp op, int64_t a, int64_t b, int64_t& out) {
     case BinaryOp::Add: out = static_cast<int64_t>(ua + ub); return true;
     case BinaryOp::Sub: out = static_cast<int64_t>(ua - ub); return true;
     case BinaryOp::Mul: out = static_cast<int64_t>(ua * ub); return true;
-    case BinaryOp::Div: if (divisible) out = a / b; return divisible;
-    case BinaryOp::FloorDiv: if (divisible) out = floor_div(a, b); return divisible;
-    case BinaryOp::FloorMod: if (divisible) out = a - floor_div(a, b) * b; return divisible;
-    case BinaryOp::TruncMod: if (divisible) out = a % b; return divisible;
+    case BinaryOp::Div:
+      if (divisible) out = a / b;
+      return divisible;
+    case BinaryOp::FloorDiv:
+      if (divisible) out = floor_div(a, b);
+      return divisible;
+    case BinaryOp::FloorMod:
+      if (divisible) out = a - floor_div(a, b) * b;
+      return divisible;
+    case BinaryOp::TruncMod:
+      if (divisible) out = a % b;
+      return divisible;
     case BinaryOp::Min: out = a < b ? a : b; return true;
     case BinaryOp::Max: out = a < b ? b : a; return true;
     case BinaryOp::Eq: out = a == b; return true;
@@ -134,18 +144,18 @@ bool fold_i64(BinaryOp op, int64_t a, int64_t b, int64_t& out) {
   }
 }
 
-constexpr std::string_view kBinaryNames[] = {"+",   "-",  "*",  "/",  "floordiv", "floormod", "truncmod", "min", "max", "==",
-                                             "!=",  "<",  "<=", "&&", "||",       "&",        "|",        "^",   "<<",  ">>"};
+constexpr std::string_view kBinaryNames[] = {"+",  "-", "*",  "/",  "floordiv", "floormod", "truncmod", "min", "max", "==",
+                                             "!=", "<", "<=", "&&", "||",       "&",        "|",        "^",   "<<",  ">>"};
 
 struct IntrinsicRow {
   std::string_view name;
   int arity;
 };
 constexpr IntrinsicRow kIntrinsics[] = {
-    {"not", 1},  {"bitnot", 1}, {"abs", 1},  {"floor", 1}, {"ceil", 1},  {"trunc", 1}, {"round_even", 1}, {"sqrt", 1},
-    {"exp", 1},  {"exp2", 1},   {"log", 1},  {"log2", 1},  {"log1p", 1}, {"expm1", 1}, {"sin", 1},        {"cos", 1},
-    {"tan", 1},  {"asin", 1},   {"acos", 1}, {"atan", 1},  {"sinh", 1},  {"cosh", 1},  {"tanh", 1},       {"asinh", 1},
-    {"acosh", 1}, {"atanh", 1}, {"erf", 1},  {"pow", 2},   {"fma", 3},   {"isnan", 1}, {"isinf", 1},      {"reinterpret", 1},
+    {"not", 1},   {"bitnot", 1}, {"abs", 1},  {"floor", 1}, {"ceil", 1},  {"trunc", 1}, {"round_even", 1}, {"sqrt", 1},
+    {"exp", 1},   {"exp2", 1},   {"log", 1},  {"log2", 1},  {"log1p", 1}, {"expm1", 1}, {"sin", 1},        {"cos", 1},
+    {"tan", 1},   {"asin", 1},   {"acos", 1}, {"atan", 1},  {"sinh", 1},  {"cosh", 1},  {"tanh", 1},       {"asinh", 1},
+    {"acosh", 1}, {"atanh", 1},  {"erf", 1},  {"pow", 2},   {"fma", 3},   {"isnan", 1}, {"isinf", 1},      {"reinterpret", 1},
 };
 static_assert(std::size(kIntrinsics) == static_cast<size_t>(Intrinsic::Reinterpret) + 1);
 static_assert(std::size(kBinaryNames) == static_cast<size_t>(BinaryOp::Shr) + 1);
@@ -316,9 +326,8 @@ bool structural_equal(const Expr& a, const Expr& b) {
 }
 
 void for_each_child(const Expr& e, function_ref<void(const Expr&)> f) {
-  dispatch(e.get(), [&](const auto* node) {
-    std::apply([&](const auto&... field) { (visit_field(field, f), ...); }, node->fields());
-  });
+  dispatch(e.get(),
+           [&](const auto* node) { std::apply([&](const auto&... field) { (visit_field(field, f), ...); }, node->fields()); });
 }
 
 Expr map_children(const Expr& e, function_ref<Expr(const Expr&)> f) {

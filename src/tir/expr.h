@@ -30,31 +30,63 @@ enum class ExprKind : uint8_t { IntImm, FloatImm, Var, Cast, Binary, Select, Loa
 /// Both sides have one dtype. Comparisons and And/Or give bool; And/Or take bool and, like every binary operation,
 /// may evaluate both sides (guard a load with Select, not with And).
 enum class BinaryOp : uint8_t {
-  Add, Sub, Mul,
+  Add,
+  Sub,
+  Mul,
   Div,       // floats: IEEE; integers: toward zero
   FloorDiv,  // toward minus infinity, integers and floats
   FloorMod,  // a - FloorDiv(a, b) * b: the sign of b
   TruncMod,  // a - Div(a, b) * b for integers, C's fmod for floats: the sign of a
              // integer Div, FloorDiv, FloorMod and TruncMod by zero give 0; MIN / -1 wraps to MIN (remainder 0)
-  Min, Max,  // NaN if either side is NaN
-  Eq, Ne, Lt, Le,  // IEEE on floats: every comparison with NaN is false but Ne
-  And, Or,
-  BitAnd, BitOr, BitXor,
-  Shl, Shr,  // integers; Shr is arithmetic on signed dtypes; a count >= the width gives 0 (or -1 for a negative signed Shr)
+  Min,
+  Max,  // NaN if either side is NaN
+  Eq,
+  Ne,
+  Lt,
+  Le,  // IEEE on floats: every comparison with NaN is false but Ne
+  And,
+  Or,
+  BitAnd,
+  BitOr,
+  BitXor,
+  Shl,
+  Shr,  // integers; Shr is arithmetic on signed dtypes; a count >= the width gives 0 (or -1 for a negative signed Shr)
 };
 
 /// Operations of one dtype unless said otherwise.
 enum class Intrinsic : uint8_t {
-  Not,        // bool -> bool
-  BitNot,     // integers
-  Abs,        // integers wrap
-  Floor, Ceil, Trunc,
+  Not,     // bool -> bool
+  BitNot,  // integers
+  Abs,     // integers wrap
+  Floor,
+  Ceil,
+  Trunc,
   RoundEven,  // half to even
-  Sqrt, Exp, Exp2, Log, Log2, Log1p, Expm1, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Erf,
-  Pow,        // (x, y); integers: exact by repeated wrapping multiplication, a negative exponent gives 0 unless x is 1 or -1
-  Fma,        // (a, b, c) = a * b + c, one rounding
-  IsNan, IsInf,  // float -> bool
-  Reinterpret,   // the same bits as another dtype of equal width
+  Sqrt,
+  Exp,
+  Exp2,
+  Log,
+  Log2,
+  Log1p,
+  Expm1,
+  Sin,
+  Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
+  Tanh,
+  Asinh,
+  Acosh,
+  Atanh,
+  Erf,
+  Pow,  // (x, y); integers: exact by repeated wrapping multiplication, a negative exponent gives 0 unless x is 1 or -1
+  Fma,  // (a, b, c) = a * b + c, one rounding
+  IsNan,
+  IsInf,        // float -> bool
+  Reinterpret,  // the same bits as another dtype of equal width
 };
 
 class Expr;

@@ -146,7 +146,8 @@ class Printer {
         const auto* n = as<Block>(s);
         line(indent, fmt::format("block {} {{", n->name));
         for (const IterVar& iter : n->iters)
-          line(indent + 1, fmt::format("iter {}: {} {} = {}", print(iter.var), name(iter.kind), print(iter.extent), print(iter.binding)));
+          line(indent + 1,
+               fmt::format("iter {}: {} {} = {}", print(iter.var), name(iter.kind), print(iter.extent), print(iter.binding)));
         regions("reads", n->reads, indent + 1);
         regions("writes", n->writes, indent + 1);
         if (n->init) {
@@ -243,8 +244,10 @@ std::string print(const Stmt& s, int indent) {
 std::string print(const PrimFunc& f, ConstantBytes* constants) {
   std::string head = fmt::format("primfunc @{}(", f.name);
   for (size_t i = 0; i < f.params.size(); ++i) {
-    if (static_cast<int64_t>(i) == f.num_inputs) head += ") -> (";
-    else if (i > 0) head += ", ";
+    if (static_cast<int64_t>(i) == f.num_inputs)
+      head += ") -> (";
+    else if (i > 0)
+      head += ", ";
     head += declaration(f.params[i]);
   }
   if (f.num_inputs == static_cast<int64_t>(f.params.size())) head += ") -> (";

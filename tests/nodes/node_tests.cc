@@ -110,7 +110,8 @@ Result run(const Case& test) {
   const graph::Module module = onnx::import_file(model, options);
   const std::vector<Array> expected = read_arrays(data, "output", info.outputs);
   for (int level : {0, 3})
-    if (Result r = compare(compiled(module, inputs, level), expected, fmt::format("-O{}", level)); r.outcome != Outcome::Passed) return r;
+    if (Result r = compare(compiled(module, inputs, level), expected, fmt::format("-O{}", level)); r.outcome != Outcome::Passed)
+      return r;
   return compare(graph::interpret(module, "main", inputs), expected, "interpreted");
 }
 

@@ -15,8 +15,10 @@ namespace {
 template <class T>
 void store(MutableArray& to, const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
-    if constexpr (std::is_floating_point_v<T>) to.as<T>()[i] = static_cast<T>(values[i]);
-    else to.as<T>()[i] = static_cast<T>(static_cast<int64_t>(values[i]));
+    if constexpr (std::is_floating_point_v<T>)
+      to.as<T>()[i] = static_cast<T>(values[i]);
+    else
+      to.as<T>()[i] = static_cast<T>(static_cast<int64_t>(values[i]));
   }
 }
 

@@ -93,8 +93,7 @@ void check_conv(const Geometry& g) {
   graph::Attrs attrs = g.attrs();
   attrs["groups"] = g.groups;
   for (DType dtype : {DType::F32, DType::F64, DType::F16, DType::I32, DType::I8})
-    expect_array(run_op1(op::conv, {x.as(dtype), w.as(dtype)}, attrs),
-                 expected.as(dtype));
+    expect_array(run_op1(op::conv, {x.as(dtype), w.as(dtype)}, attrs), expected.as(dtype));
 }
 
 TEST(Conv, AgreesWithDirectLoops) {

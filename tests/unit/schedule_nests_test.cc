@@ -118,7 +118,8 @@ TEST(Schedule, RowsShareLoopsAroundTheirStages) {
     };
     Tensor top = g.reduce("top", rows, {last}, {{DType::F32}, lowest, larger})[0];
     auto row = [](const std::vector<Expr>& i) { return std::vector<Expr>(i.begin(), i.end() - 1); };
-    Tensor below = g.compute("below", dims, [&](const std::vector<Expr>& i) { return (x(i) - top(row(i))) * x(i) + x(i) * x(i); });
+    Tensor below =
+        g.compute("below", dims, [&](const std::vector<Expr>& i) { return (x(i) - top(row(i))) * x(i) + x(i) * x(i); });
     Tensor sum = g.sum("sum", DType::F32, rows, {last}, [&](const auto& i, const auto& r) { return below(at(i, r[0])); });
     Tensor y = g.compute("y", dims, [&](const std::vector<Expr>& i) { return below(i) + sum(row(i)); });
     std::vector<Tensor> in = {x}, out = {y};

@@ -61,7 +61,7 @@ ValueInfo::Dim parse_dim(const Source& source, std::string_view message) {
     if (r.number() == 2) out.symbol = r.bytes();
   }
   if (out.value && *out.value < 0) out.value.reset();  // some exporters write -1 for "any"
-  if (out.symbol == "?") out.symbol = {};                // or `?` for each dimension without a name
+  if (out.symbol == "?") out.symbol = {};              // or `?` for each dimension without a name
   return out;
 }
 
