@@ -137,7 +137,7 @@ def bert_base(path, sequence=128, layers=12, hidden=768, heads=12, inner=3072, w
     first = w.op("Gather", [x, w.weight(np.array(0, np.int64))], axis=1)
     pooled = w.op("Tanh", [w.linear(first, hidden, hidden)])
     ids = [(n, TensorProto.INT64, [1, sequence]) for n in ("input_ids", "attention_mask", "token_type_ids")]
-    w.save(path, ids, [(x, [1, sequence, hidden]), (pooled, [1, hidden])])
+    w.save(path, ids, [(x, [1, sequence, hidden]), (pooled, [1, 1, hidden])])
 
 
 MODELS = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "bert_base": bert_base}
