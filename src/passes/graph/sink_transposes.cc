@@ -150,8 +150,9 @@ class Sinker {
     return r;
   }
   uint32_t new_region() {
-    regions_.push_back({static_cast<uint32_t>(regions_.size())});
-    return regions_.back().parent;
+    auto index = static_cast<uint32_t>(regions_.size());
+    regions_.push_back({.parent = index, .before = {}, .after = {}});
+    return index;
   }
   void join(uint32_t& into, uint32_t region) {
     if (into == kNone)
