@@ -31,6 +31,7 @@ std::vector<Family> families() {
       grid_sample_family(),
       recurrent_family(),
       quantize_family(),
+      signal_family(),
       einsum_family(),
       loss_family(),
       // clang-format on

@@ -46,6 +46,7 @@ Family recurrent_family();  // recurrent.cc: LSTM, GRU, RNN, taken apart over ti
 Family quantize_family();  // quantize.cc: quantize, dequantize, integer products
 Family einsum_family();  // einsum.cc
 Family loss_family();  // loss.cc: likelihood and cross entropy losses
+Family signal_family();  // signal.cc: Fourier transforms
 // clang-format on
 
 }  // namespace tenon::op

@@ -5,6 +5,7 @@
 #include "op/all_ops.h"
 #include "op/loop_nest.h"
 #include "op/onnx_axes.h"
+#include "op/onnx_build.h"
 #include "op/ops.h"
 
 namespace tenon::op {
@@ -128,6 +129,39 @@ std::vector<ValueId> import_scatter_nd(OnnxNode& node, Builder& builder) {
   return {builder.call1(scatter_nd, {node.in(0), node.in(1), node.in(2)}, {{"reduction", reduction_of(node)}})};
 }
 
+/// The shape before a pooling with this window, from the pooled one.
+Shape unpooled_shape(OnnxNode& node, const Shape& pooled) {
+  std::vector<int64_t> kernel = node.ints("kernel_shape", {});
+  size_t rank = kernel.size();
+  std::vector<int64_t> strides = node.ints("strides", std::vector<int64_t>(rank, 1));
+  std::vector<int64_t> pads = node.ints("pads", std::vector<int64_t>(2 * rank, 0));
+  if (pooled.size() != rank + 2 || strides.size() != rank || pads.size() != 2 * rank)
+    node.malformed("the window does not fit its input", to_string(pooled), to_string(kernel));
+  Shape shape = pooled;
+  for (size_t k = 0; k < rank; ++k) {
+    shape[k + 2] = (pooled[k + 2] - 1) * strides[k] - pads[k] - pads[rank + k] + kernel[k];
+    if (shape[k + 2] <= 0) node.malformed("the window cuts everything away");
+  }
+  return shape;
+}
+
+/// Zeros with each element at the position in the flat result that its index names; a larger shape is filled at its end.
+std::vector<ValueId> import_max_unpool(OnnxNode& node, Builder& builder) {
+  if (!node.type(0).is_static()) node.unsupported("an input of " + to_string(node.type(0)) + ", whose extents are not known");
+  Shape shape = unpooled_shape(node, node.type(0).static_shape());
+  auto flat = [&](ValueId v) { return builder.call1(reshape, {v}, {{"shape", Shape{-1}}}); };
+  ValueId zero = scalar(builder, node.type(0).dtype, 0);
+  ValueId zeros = builder.call1(broadcast_to, {zero}, {{"shape", Shape{element_count(shape)}}});
+  ValueId filled = builder.call1(scatter_elements, {zeros, flat(node.in(1)), flat(node.in(0))}, {{"axis", int64_t{0}}});
+  ValueId result = builder.call1(reshape, {filled}, {{"shape", shape}});
+  if (!node.has(2)) return {result};
+  Shape wanted = node.constant_ints(2), after;
+  if (wanted.size() != shape.size())
+    node.malformed("the shape of the result has the wrong rank", to_string(shape), to_string(wanted));
+  for (size_t k = 0; k < shape.size(); ++k) after.push_back(wanted[k] - shape[k]);
+  return {builder.call1(pad, {result, zero}, {{"before", Shape(shape.size(), 0)}, {"after", after}})};
+}
+
 }  // namespace
 
 const graph::OpDef scatter_elements{
@@ -160,7 +194,8 @@ Family scatter_family() {
   return {{&scatter_elements, &scatter_nd},
           {{"Scatter", 9, import_scatter_elements},
            {"ScatterElements", 11, import_scatter_elements},
-           {"ScatterND", 11, import_scatter_nd}}};
+           {"ScatterND", 11, import_scatter_nd},
+           {"MaxUnpool", 9, import_max_unpool}}};
 }
 
 }  // namespace tenon::op
