@@ -3,6 +3,7 @@
 #include "import/onnx/import.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -294,7 +295,8 @@ TEST(OnnxImport, LongChainsNeedNoStack) {
 }
 
 TEST(OnnxImport, InspectTellsWhatAFileHolds) {
-  const std::string path = (std::filesystem::path(::testing::TempDir()) / "tenon_inspect.onnx").string();
+  const std::string path =
+      (std::filesystem::path(::testing::TempDir()) / ("tenon_inspect_" + std::to_string(getpid()) + ".onnx")).string();
   const OnnxGraph graph = OnnxGraph()
                               .input("x", DType::F32, {"n", 3, ""})
                               .input("w", DType::F32, {3})

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wire reader and the messages: every bound holds, and typed lists and external files give the elements written.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -172,7 +173,7 @@ TEST(OnnxTensor, RefusesSizesThatDoNotFit) {
 class OnnxExternal : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / "tenon_onnx_external";
+    folder_ = std::filesystem::path(::testing::TempDir()) / ("tenon_onnx_external_" + std::to_string(getpid()));
     std::filesystem::create_directories(folder_ / "model");
     for (const char* path : {"model/w.bin", "outside.bin"})
       std::ofstream(folder_ / path, std::ios::binary).write("\1\0\0\0\2\0\0\0\3\0\0\0", 12);
