@@ -25,10 +25,18 @@ Value* Emitter::splat(Value* value, int64_t lanes) {
   if (lanes_of(value) > 0) return value;
   if (auto* constant = llvm::dyn_cast<llvm::Constant>(value))
     return llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(static_cast<unsigned>(lanes)), constant);
-  if (hoisting_) return b_.CreateVectorSplat(static_cast<unsigned>(lanes), value);
   Value*& known = splats_[value];
-  if (!known) known = b_.CreateVectorSplat(static_cast<unsigned>(lanes), value);
-  return known;
+  if (known && !hoisting_) return known;
+  auto count = static_cast<unsigned>(lanes);
+  Value* vector = nullptr;
+  if (value->getType()->isIntegerTy(1)) {  // as wide as the masks that narrow_comparison gives, so that they combine unpacked
+    Value* wide = b_.CreateVectorSplat(count, b_.CreateSExt(value, b_.getInt32Ty()));
+    vector = b_.CreateICmpSLT(wide, llvm::Constant::getNullValue(wide->getType()));
+  } else {
+    vector = b_.CreateVectorSplat(count, value);
+  }
+  if (!hoisting_) known = vector;
+  return vector;
 }
 
 void Emitter::unify(Value*& a, Value*& b) {

@@ -187,6 +187,7 @@ Value* Emitter::pointer(const Memory& memory, const Affine& bytes) {
 /// Compares `lane * c + uniform` with zero in 32 bits, where the interval allows it: wide masks are slow in 64.
 Value* Emitter::narrow_comparison(BinaryOp op, const Expr& a, const Expr& b) {
   Affine uniform = tir::affine(b - a);
+  if (op == BinaryOp::Le) ++uniform.constant, op = BinaryOp::Lt;  // there is an instruction for less, none for less or equal
   int64_t step = 0;
   for (auto it = uniform.terms.begin(); it != uniform.terms.end(); ++it) {
     const auto* v = tir::as<tir::Var>(it->expr);

@@ -94,6 +94,16 @@ Value* Emitter::sink() {
 void Emitter::forget_loads() {
   loaded_.clear();
   splats_.clear();
+  vectors_loaded_ = 0;
+}
+
+/// In a long straight line more vectors are loaded than there are registers. Kept for a later use they would be spilled, and
+/// a reload from the stack is no faster than the load again, which can be part of its use. The fence is no instruction: it
+/// only keeps LLVM from finding the earlier load.
+void Emitter::relieve_registers() {
+  if (vectors_loaded_ < kernel_.vector_registers) return;
+  b_.CreateFence(llvm::AtomicOrdering::AcquireRelease, llvm::SyncScope::SingleThread);
+  forget_loads();
 }
 
 Value* Emitter::load(const tir::Load& n) {
@@ -129,6 +139,7 @@ Value* Emitter::load_at(const tir::Buffer& buffer, const Access& where, int64_t 
   if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(stored)) mark_alias(instruction, memory.alias_scope);
   Value* value = arithmetic_.from_memory(buffer->dtype, stored);
   if (!hoisting_) loaded_[buffer->name].push_back({base, where.bytes.constant, lanes, mask, value});
+  if (lanes_ > 0) ++vectors_loaded_;
   return value;
 }
 

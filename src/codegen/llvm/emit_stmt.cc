@@ -234,6 +234,7 @@ void Emitter::emit_unrolled(const tir::For& loop) {
     size_t undo = undo_.size();
     Expr value = resolve(min + Expr(i));
     bind(variable, {.alias = value, .range = range(value)});
+    relieve_registers();
     emit(loop.body);
     unbind(undo);
   }

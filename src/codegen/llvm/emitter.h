@@ -41,6 +41,7 @@ struct Kernel {
   const tir::PrimFunc& function;
   ArithmeticOptions options;
   llvm::AttributeList attributes;
+  int vector_registers = 16;
   llvm::MDNode* alias_domain = nullptr;
   std::map<std::string, int64_t, std::less<>> register_widths;
   Arena shared, worker;
@@ -208,6 +209,7 @@ class Emitter {
   llvm::Value* zeros();
   llvm::Value* sink();
   void forget_loads();
+  void relieve_registers();
 
   Kernel& kernel_;
   llvm::Function* function_;
@@ -229,6 +231,7 @@ class Emitter {
   bool hoisting_ = false;
   std::map<std::string, std::vector<LoadedValue>, std::less<>> loaded_;  // by buffer, valid at the point of emission
   std::unordered_map<llvm::Value*, llvm::Value*> splats_;
+  int vectors_loaded_ = 0;         // since loads were last forgotten
   llvm::Value* sink_ = nullptr;
   llvm::Value* scratch_[2] = {nullptr, nullptr};  // shared, per worker
 };

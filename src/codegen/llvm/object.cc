@@ -79,7 +79,8 @@ class Compilation {
     Kernel kernel{.module = module_,
                   .function = function,
                   .options = {.half_conversion = target_.has("f16c") || target_.has("neon")},
-                  .attributes = llvm::AttributeList::get(context_, llvm::AttributeList::FunctionIndex, attributes)};
+                  .attributes = llvm::AttributeList::get(context_, llvm::AttributeList::FunctionIndex, attributes),
+                  .vector_registers = target_.machine.vector_registers};
     Emitter::emit_kernel(kernel);
     return {kernel.shared.peak(), kernel.worker.peak()};
   }
