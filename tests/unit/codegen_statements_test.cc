@@ -76,9 +76,11 @@ constexpr Case kLoops[] = {
     {"reversed_and_strided", R"(primfunc @f(x: f32[32]) -> (y: f32[16], z: f32[16]) {
       for i = 0 extent 16 vectorized { y[i] = x[(31 - i)] z[(15 - i)] = x[(2 * i)] } })"},
     {"floor_division", R"(primfunc @f(x: f32[6,8]) -> (y: f32[48], z: f32[48]) {
-      for i = 0 extent 48 { y[i] = x[floordiv(i, 8), floormod(i, 8)] z[i] = x[floormod(floordiv(i, 5), 6), floormod((i + 3), 7)] } })"},
+      for i = 0 extent 48 { y[i] = x[floordiv(i, 8), floormod(i, 8)] z[i] =
+          x[floormod(floordiv(i, 5), 6), floormod((i + 3), 7)] } })"},
     {"division_in_lanes", R"(primfunc @f(x: f32[6,8]) -> (y: f32[48]) {
-      for i = 0 extent 6 { for l = 0 extent 8 vectorized { y[((i * 8) + l)] = x[floordiv(((i * 8) + l), 8), floormod(((i * 8) + l), 8)] } } })"},
+      for i = 0 extent 6 { for l = 0 extent 8 vectorized { y[((i * 8) + l)] = x[floordiv(((i * 8)
+          + l), 8), floormod(((i * 8) + l), 8)] } } })"},
     {"a_block_with_init", R"(primfunc @f(a: f32[3,5], b: f32[5,4]) -> (c: f32[3,4]) {
       for i = 0 extent 3 parallel { for j = 0 extent 4 { for k = 0 extent 5 {
         block product { iter vi: spatial 3 = i iter vj: spatial 4 = j iter vk: reduce 5 = k
@@ -99,7 +101,8 @@ constexpr Case kBranches[] = {
         z[i] = select(((2 <= i) && (i < 7)), b[(i - 2)], 0:i8)
         w[i] = select(((2 <= i) && (i < 7)), select((i < 5), x[(i - 2)], x[(6 - i)]), 0.0:f32) } })"},
     {"nested_selects", R"(primfunc @f(x: f32[5]) -> (y: f32[9]) {
-      for i = 0 extent 9 { y[i] = select((i < 5), select((x[i] < 0.0:f32), x[i], (x[i] * 2.0:f32)), select((i == 8), x[0], 1.0:f32)) } })"},
+      for i = 0 extent 9 { y[i] = select((i < 5), select((x[i] < 0.0:f32), x[i], (x[i] * 2.0:f32)),
+          select((i == 8), x[0], 1.0:f32)) } })"},
     {"uniform_load_behind_a_lane_condition", R"(primfunc @f(x: f32[3]) -> (y: f32[4,8]) {
       for i = 0 extent 4 { for l = 0 extent 8 vectorized { y[i, l] = select(((l + i) < 3), x[i], 5.0:f32) } } })"},
     {"indirect_loads_in_lanes", R"(primfunc @f(x: f32[13], k: u8[16]) -> (y: f32[16]) {
@@ -113,12 +116,15 @@ constexpr Case kBranches[] = {
     {"masked_stores", R"(primfunc @f(x: f32[16], b: u8[16]) -> (y: f32[16], z: u8[16], w: f32[32]) {
       for i = 0 extent 32 { w[i] = 0.0:f32 }
       for i2 = 0 extent 16 vectorized { y[i2] = 1.0:f32 z[i2] = 1:u8
-        if (i2 < 11) { y[i2] = x[i2] z[i2] = b[i2] w[(2 * i2)] = x[i2] if (x[i2] < 0.0:f32) { y[i2] = 7.0:f32 } else { z[i2] = 9:u8 } } } })"},
+        if (i2 < 11) { y[i2] = x[i2] z[i2] = b[i2] w[(2 * i2)] = x[i2] if (x[i2] < 0.0:f32) { y[i2] = 7.0:f32 } else {
+          z[i2] = 9:u8 } } } })"},
     {"if_else", R"(primfunc @f(x: f32[9]) -> (y: f32[9]) {
-      for i = 0 extent 9 { if (x[i] < 0.0:f32) { y[i] = 1.0:f32 } else { if (i == 4) { y[i] = 2.0:f32 } else { y[i] = x[i] } } } })"},
+      for i = 0 extent 9 { if (x[i] < 0.0:f32) { y[i] = 1.0:f32 } else { if (i == 4) { y[i] = 2.0:f32 } else {
+          y[i] = x[i] } } } })"},
     {"uniform_if_around_lanes", R"(primfunc @f(x: f32[3,8]) -> (y: f32[3,8]) {
       for i = 0 extent 3 { if (i == 1) { for l = 0 extent 8 vectorized { y[i, l] = x[i, l] } }
-                           else { for l2 = 0 extent 8 vectorized { if (i == 0) { y[i, l2] = 3.0:f32 } else { y[i, l2] = 4.0:f32 } } } } })"},
+                           else { for l2 = 0 extent 8 vectorized { if (i == 0) { y[i, l2] = 3.0:f32 } else {
+          y[i, l2] = 4.0:f32 } } } } })"},
 };
 
 constexpr Case kScratch[] = {
@@ -129,13 +135,17 @@ constexpr Case kScratch[] = {
     {"scratch_of_one_worker", R"(primfunc @f(x: f32[6,20]) -> (y: f32[6,20]) {
       for i = 2 extent 4 parallel { alloc t: f32[20] local alloc u: f32[3] local
         for j = 0 extent 20 { t[j] = x[i, (19 - j)] } u[1] = 1.0:f32 for j2 = 0 extent 20 { y[i, j2] = (t[j2] + u[1]) } }
-      for i2 = 0 extent 2 { alloc t2: f32[20] local for j3 = 0 extent 20 { t2[j3] = x[i2, j3] } for j4 = 0 extent 20 { y[i2, j4] = t2[j4] } } })"},
+      for i2 = 0 extent 2 { alloc t2: f32[20] local for j3 = 0 extent 20 { t2[j3] = x[i2, j3] } for j4 = 0 extent 20 {
+          y[i2, j4] = t2[j4] } } })"},
     {"reused_scratch", R"(primfunc @f(x: f32[40]) -> (y: f32[40]) {
       for i = 0 extent 2 unrolled {
-        if (i < 2) { alloc t: f32[40] for j = 0 extent 40 vectorized { t[j] = (x[j] + 1.0:f32) } for j2 = 0 extent 40 vectorized { y[j2] = t[(39 - j2)] } }
-        if (i < 2) { alloc u: f32[40] for j3 = 0 extent 40 vectorized { u[j3] = (y[j3] * 2.0:f32) } for j4 = 0 extent 40 vectorized { y[j4] = u[(39 - j4)] } } } })"},
+        if (i < 2) { alloc t: f32[40] for j = 0 extent 40 vectorized { t[j] = (x[j] + 1.0:f32) }
+          for j2 = 0 extent 40 vectorized { y[j2] = t[(39 - j2)] } }
+        if (i < 2) { alloc u: f32[40] for j3 = 0 extent 40 vectorized { u[j3] = (y[j3] * 2.0:f32) }
+          for j4 = 0 extent 40 vectorized { y[j4] = u[(39 - j4)] } } } })"},
     {"captured_values", R"(primfunc @f(x: f32[2,3,4]) -> (y: f32[2,3,4]) {
-      for a = 0 extent 2 { let s: f32 = x[a, 0, 0] let n: i64 = cast<i64>(x[a, 1, 1]) let m: i64 = (a * 2) let p: bool = (x[a, 0, 1] < 0.0:f32)
+      for a = 0 extent 2 { let s: f32 = x[a, 0, 0] let n: i64 = cast<i64>(x[a, 1, 1]) let m: i64 = (a * 2)
+          let p: bool = (x[a, 0, 1] < 0.0:f32)
         for b = 0 extent 3 parallel { for c = 0 extent 4 {
           y[a, b, c] = (((x[a, b, c] + s) + cast<f32>((n + m))) + select(p, 1.0:f32, 2.0:f32)) } } } })"},
     {"nested_parallel_loops", R"(primfunc @f(x: f32[3,4]) -> (y: f32[3,4]) {
@@ -165,7 +175,8 @@ constexpr Case kRegisters[] = {
         for a = 0 extent n { acc[0] = (acc[0] + x[a, 2]) } y[n] = acc[0] } })"},
     {"branches_merge", R"(primfunc @f(x: f32[9]) -> (y: f32[9]) {
       alloc r: f32[2] reg r[0] = 0.0:f32 r[1] = 1.0:f32
-      for i = 0 extent 9 { if (x[i] < 0.0:f32) { r[0] = (r[0] + x[i]) } else { r[1] = (r[1] + r[0]) } y[i] = (r[0] * r[1]) } })"},
+      for i = 0 extent 9 { if (x[i] < 0.0:f32) { r[0] = (r[0] + x[i]) } else { r[1] = (r[1] + r[0]) } y[i] = (r[0] * r[1])
+          } })"},
     {"lanes_read_one_by_one", R"(primfunc @f(x: f32[4,8]) -> (y: f32[3]) {
       alloc acc: f32[8] reg alloc s: f32[1] reg
       for l = 0 extent 8 vectorized { acc[l] = x[0, l] }
@@ -174,7 +185,8 @@ constexpr Case kRegisters[] = {
       y[0] = s[0] y[1] = acc[5] acc[5] = 100.0:f32 y[2] = (acc[5] + acc[4]) })"},
     {"rows_of_two_widths", R"(primfunc @f(x: f32[24]) -> (y: f32[24]) {
       alloc r: f32[24] reg
-      for l = 0 extent 16 vectorized { r[l] = x[l] } for l2 = 0 extent 8 vectorized { r[(16 + l2)] = (x[(16 + l2)] * 2.0:f32) }
+      for l = 0 extent 16 vectorized { r[l] = x[l] } for l2 = 0 extent 8 vectorized {
+          r[(16 + l2)] = (x[(16 + l2)] * 2.0:f32) }
       for o = 0 extent 6 unrolled { for l3 = 0 extent 4 vectorized { y[((o * 4) + l3)] = r[(((5 - o) * 4) + l3)] } } })"},
     {"private_to_a_lane", R"(primfunc @f(x: f32[3,8]) -> (y: f32[8], z: f32[8]) {
       for l = 0 extent 8 vectorized { alloc best: f32[1] reg alloc at: i64[1] reg best[0] = x[0, l] at[0] = 0
@@ -197,7 +209,8 @@ constexpr Case kRegisters[] = {
       for a = 0 extent 4 { any[0] = (any[0] || (x[a, 0] < 0:i8))
         for l3 = 0 extent 16 vectorized { acc[l3] = (acc[l3] + (cast<i32>(x[a, l3]) * 3:i32)) }
         for l4 = 0 extent 8 vectorized { hacc[l4] = (hacc[l4] + (h[a, l4] * 0.3330078125:f16)) } }
-      for l5 = 0 extent 16 vectorized { y[l5] = acc[l5] } for l6 = 0 extent 8 vectorized { z[l6] = hacc[l6] } w[0] = any[0] })"},
+      for l5 = 0 extent 16 vectorized { y[l5] = acc[l5] } for l6 = 0 extent 8 vectorized { z[l6] = hacc[l6] }
+          w[0] = any[0] })"},
 };
 
 auto case_name = [](const auto& info) { return std::string(info.param.name); };
