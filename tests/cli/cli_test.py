@@ -186,7 +186,7 @@ class Run(CommandTest):
         write_npz(reference, {"sum": ("<f4", [3, 2], [0.0] * 6)})
         self.error("run", self.model, "-i", self.inputs, "--check", reference, code=1)
         write_npz(reference, {"nothing": ("<f4", [1], [0.0])})
-        self.error("run", self.model, "-i", self.inputs, "--check", reference, code=3)
+        self.assertEqual(self.error("run", self.model, "-i", self.inputs, "--check", reference, code=3)["code"], "output-unknown")
 
     def test_keep_makes_a_node_an_output(self):
         self.tenon("run", self.onnx, "-i", self.image, "-o", self.path("out.npz"), "--keep", "conv 1")
@@ -287,27 +287,51 @@ class Refusals(CommandTest):
         for arguments in ([], ["nothing"], ["run"], ["run", self.model, "--no-such-flag"], ["compile", self.model],
                           ["run", self.model, "-O9"], ["run", self.model, "--fill", "zeros"], ["run", self.model, "--threads", "0"],
                           ["run", self.onnx, "--input-shapes", "x:1,2"], ["lower", self.model, "--to", "wasm"],
-                          ["compile", self.model, "-o", "x", "--stop-after", "nothing"], ["run", self.model, "--target", "vax"],
-                          ["opt", self.model, "--pass", "nothing"], ["explain", "nothing"], ["run", self.model, "--stop-after", "fuse"]):
+                          ["compile", self.model, "-o", "x", "--stop-after", "nothing"],
+                          ["run", self.model, "--stop-after", "fuse"]):
             self.error(*arguments, code=2)
+        self.assertEqual(self.error("opt", self.model, "--pass", "nothing", code=2)["code"], "unknown-pass")
+        self.assertEqual(self.error("explain", "nothing", code=2)["code"], "unknown-code")
+        self.assertEqual(self.error("run", self.model, "--target", "vax", code=2)["code"], "target-text")
 
     def test_missing_components_exit_5(self):
         for arguments in (["compile", self.model, "-o", "x", "--target", "c"], ["run", self.model, "--target", "opencl"],
                           ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "onednn"],
                           ["compile", self.model, "-o", "x", "--emit", "tvm"], ["lower", self.model, "--to", "ptx"],
-                          ["compile", self.model, "-o", "x", "--cache-dir", "cache"], ["tasks", self.model], ["plan", "x.csv"],
-                          ["reduce", self.model, "--check", "true"]):
-            self.error(*arguments, code=5)
+                          ["compile", self.model, "-o", "x", "--cache-dir", "cache"]):
+            self.assertEqual(self.error(*arguments, code=5)["code"], "component-missing")
+        for arguments in (["tasks", self.model], ["plan", "x.csv"], ["reduce", self.model, "--check", "true"]):
+            self.assertEqual(self.error(*arguments, code=5)["code"], "command-missing")
 
     def test_files_that_are_missing_damaged_or_something_else(self):
         self.error("run", self.path("none.onnx"), code=6)
         self.error("run", str(self.folder), code=6)
-        self.error("compile", self.model, "-o", self.path("no/such/folder.so"), code=6)
+        self.assertEqual(self.error("compile", self.model, "-o", self.path("no/such/folder.so"), code=6)["code"], "file-write")
         self.error("run", self.model, "-i", self.path("none.npz"), code=6)
         for name, content in (("empty.onnx", b""), ("text.onnx", b"not a model at all"), ("bad.tenon", b"fn @main( {"),
                               ("short.so", b"\x7fELF" + b"x" * 200), ("cut.onnx", conv_relu()[:100])):
             self.error("run", self.write(name, content), "--fill", "random:1", code=3)
         self.assertEqual(self.error("run", self.model, "-i", self.write("bad.npz", b"PK not"), code=3)["code"], "npz-damaged")
+
+    def test_a_stage_that_is_none_or_was_not_reached_is_refused(self):
+        self.tenon("compile", self.onnx, "--stop-after", "lower", "-o", self.path("lowered.tenon"))
+        text = (self.folder / "lowered.tenon").read_text()
+        self.assertIn('stage = "lower"', text)
+        for stage, expected in (("nowhere", "unknown-stage"), ("schedule", "not-scheduled")):
+            edited = self.write("edited.tenon", text.replace('stage = "lower"', f'stage = "{stage}"'))
+            self.assertEqual(self.error("compile", edited, "-o", self.path("x.so"), code=3)["code"], expected)
+
+    def test_damaged_constants_beside_a_dump_are_refused(self):
+        weights = onnx_model([node("Add", ["x", "w"], ["y"], "add")], [value_info("x", [64])], [value_info("y", [64])],
+                             [tensor("w", [64], [0.5] * 64)])
+        self.tenon("compile", self.write("w.onnx", weights), "-o", self.path("w.so"), "--dump-passes", self.path("dumps"))
+        constants = self.folder / "dumps/constants.bin"
+        whole = constants.read_bytes()
+        self.tenon("compile", self.path("dumps/000-import.tenon"), "-o", self.path("x.so"))
+        for content in (whole[:-1], whole[:-1] + b"!", b""):
+            constants.write_bytes(content)
+            error = self.error("compile", self.path("dumps/000-import.tenon"), "-o", self.path("x.so"), code=3)
+            self.assertEqual(error["code"], "constants-file")
 
     def test_a_damaged_artifact_is_refused(self):
         self.tenon("compile", self.model, "-o", self.path("m.so"))

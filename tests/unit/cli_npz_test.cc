@@ -119,6 +119,17 @@ TEST(Npy, RefusesOtherDtypesAndWrongSizes) {
   EXPECT_EQ(kind_of(npy("{'descr': '<f4', 'shape': (1,), }\n", "abcd")), ErrorKind::Malformed);
 }
 
+TEST(Npy, NamesTheArrayOfAnUnknownDtype) {
+  try {
+    parse_npy(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }\n", "abcdefgh"));
+    FAIL();
+  } catch (const CompileError& error) {
+    EXPECT_EQ(error.diagnostics()[0].code, "npz-dtype");
+    EXPECT_EQ(error.diagnostics()[0].input, "a");
+    EXPECT_EQ(error.diagnostics()[0].found, "<c8");
+  }
+}
+
 TEST(InputShapes, TheNameEndsAtTheLastColonBeforeABracket) {
   EXPECT_EQ(parse_input_shape("x:[1,3,48,320]"), (std::pair<std::string, Shape>{"x", {1, 3, 48, 320}}));
   EXPECT_EQ(parse_input_shape("a:[b]:0:[ 2 , 5 ]"), (std::pair<std::string, Shape>{"a:[b]:0", {2, 5}}));

@@ -259,15 +259,20 @@ TEST(CInterface, LoadsRunsAndReportsErrors) {
   EXPECT_STREQ(tenon_dtype_name(input.dtype), "f32");
 
   tenon_session* session = nullptr;
+  auto says = [](const char* code) { return std::string(tenon_last_error()).find(code) != std::string::npos; };
   EXPECT_EQ(tenon_session_create(executable, 0, &session), TENON_USAGE);
+  EXPECT_TRUE(says("thread-count"));
   ASSERT_EQ(tenon_session_create(executable, 2, &session), TENON_OK);
   tenon_release(executable);
   EXPECT_EQ(tenon_run(session), TENON_MALFORMED);
   EXPECT_NE(std::string(tenon_last_error()).find("`x:0`"), std::string::npos);
   std::vector<float> x = iota_input();
   EXPECT_EQ(tenon_set_input(session, 0, x.data(), 3996), TENON_MALFORMED);
+  EXPECT_TRUE(says("tensor-size"));
   EXPECT_EQ(tenon_set_input(session, 1, x.data(), 4000), TENON_USAGE);
+  EXPECT_TRUE(says("tensor-index"));
   EXPECT_EQ(tenon_bind_input(session, 0, reinterpret_cast<char*>(x.data()) + 1, 4000), TENON_MALFORMED);
+  EXPECT_TRUE(says("tensor-alignment"));
   EXPECT_EQ(tenon_set_input(session, 0, x.data(), 4000), TENON_OK);
   EXPECT_EQ(tenon_run(session), TENON_OK);
   EXPECT_EQ(static_cast<const float*>(tenon_output_data(session, 0))[5], 1015.0f);
