@@ -188,7 +188,7 @@ def save_single(path, kind, feeds, attributes, weight):
 
 def cases(what, only):
     if what == "models":
-        generate_models.main()
+        generate_models.generate(generate_models.cache_folder())
         for name in MODELS:
             if only in name:
                 session = onnxruntime.InferenceSession(str(path_of(name)), providers=["CPUExecutionProvider"])

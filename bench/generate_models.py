@@ -143,15 +143,14 @@ def bert_base(path, sequence=128, layers=12, hidden=768, heads=12, inner=3072, w
 MODELS = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "bert_base": bert_base}
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else cache_folder()
+def generate(folder):
+    """Write what is missing into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, write in MODELS.items():
         path = folder / f"{name}.onnx"
         if not path.is_file():
             write(path)
-    print(folder)
 
 
 if __name__ == "__main__":
-    main()
+    generate(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else cache_folder())

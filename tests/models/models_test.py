@@ -74,7 +74,7 @@ def run_model(name, folder):
 
 
 def main():
-    generate_models.main()
+    generate_models.generate(generate_models.cache_folder())
     passed = failed = 0
     for name in sys.argv[1:] or MODELS:
         start = time.monotonic()
