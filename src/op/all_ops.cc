@@ -34,6 +34,8 @@ std::vector<Family> families() {
       signal_family(),
       einsum_family(),
       loss_family(),
+      determinant_family(),
+      tfidf_family(),
       // clang-format on
   };
 }

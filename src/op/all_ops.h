@@ -47,6 +47,8 @@ Family quantize_family();  // quantize.cc: quantize, dequantize, integer product
 Family einsum_family();  // einsum.cc
 Family loss_family();  // loss.cc: likelihood and cross entropy losses
 Family signal_family();  // signal.cc: Fourier transforms
+Family determinant_family();  // determinant.cc
+Family tfidf_family();  // tfidf.cc: n-gram counts
 // clang-format on
 
 }  // namespace tenon::op

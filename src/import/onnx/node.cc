@@ -37,9 +37,7 @@ int64_t integer_at(const Array& array, int64_t i) {
 
 ImportedNode::ImportedNode(const NodeContext& context, const Node& node, int opset,
                            std::vector<std::optional<graph::ValueId>> inputs)
-    : context_(context), node_(node), opset_(opset), inputs_(std::move(inputs)), read_(node.attributes.size()) {
-  for (const auto& input : inputs_) types_.push_back(input ? context.builder.type(*input) : TensorType());
-}
+    : context_(context), node_(node), opset_(opset), inputs_(std::move(inputs)), read_(node.attributes.size()) {}
 
 Diagnostic ImportedNode::error(ErrorKind kind, std::string code, std::string_view message) const {
   Diagnostic d = context_.source.error(std::move(code), fmt::format("{}: {}", node_.op_type, message));
@@ -64,11 +62,6 @@ graph::ValueId ImportedNode::in(size_t input) const {
     malformed(fmt::format("input {} is missing", input), fmt::format("at least {} inputs", input + 1),
               fmt::format("{} inputs", inputs_.size()));
   return *inputs_[input];
-}
-
-const TensorType& ImportedNode::type(size_t input) const {
-  in(input);
-  return types_[input];
 }
 
 const Attribute* ImportedNode::take(std::string_view name, AttrType type) {

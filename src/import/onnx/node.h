@@ -30,7 +30,7 @@ class ImportedNode final : public op::OnnxNode {
   bool has(size_t input) const override { return input < inputs_.size() && inputs_[input]; }
   bool wants(size_t output) const override { return output < node_.outputs.size() && !node_.outputs[output].empty(); }
   graph::ValueId in(size_t input) const override;
-  const TensorType& type(size_t input) const override;
+  const TensorType& type(size_t input) const override { return context_.builder.type(in(input)); }
 
   bool has_attr(std::string_view name) const override { return node_.find(name) != nullptr; }
   int64_t attr(std::string_view name, int64_t fallback) override;
@@ -61,7 +61,6 @@ class ImportedNode final : public op::OnnxNode {
   const Node& node_;
   int opset_;
   std::vector<std::optional<graph::ValueId>> inputs_;
-  std::vector<TensorType> types_;  // copies, since a rule keeps references while it builds
   std::vector<bool> read_;
 };
 
