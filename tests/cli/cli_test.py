@@ -402,7 +402,7 @@ class Look(CommandTest):
         self.assertEqual(list(self.json("lower", self.onnx, "--to", "tir", "--function", name)), [name])
         self.assertEqual(self.error("lower", self.onnx, "--to", "tir", "--function", "nowhere", code=2)["code"], "unknown-function")
         self.tenon("lower", self.onnx, "--to", "tir", "--explain")
-        self.tenon("lower", self.onnx, "--to", "trace", code=4)
+        self.assertEqual(self.error("lower", self.onnx, "--to", "trace", code=4)["code"], "no-schedule-trace")
 
     def test_opt_prints_what_it_reads_back(self):
         text = self.tenon("opt", self.model).stdout

@@ -242,6 +242,13 @@ TEST(StatementErrors, RegistersBelongToOneWorker) {
   EXPECT_NE(message.find("[reg-not-promotable]"), std::string::npos) << message;
 }
 
+TEST(StatementErrors, ScratchHasAConstantSize) {
+  std::string message = compile_error(R"(primfunc @f(x: f32[8]) -> (y: f32[8]) {
+    for i = 0 extent 8 { alloc t: f32[(i + 1)] t[i] = x[i] y[i] = t[i] } })");
+  EXPECT_NE(message.find("`t`"), std::string::npos) << message;
+  EXPECT_NE(message.find("[dynamic-allocation]"), std::string::npos) << message;
+}
+
 TEST(StatementCode, SeparateScopesShareScratch) {
   PrimFunc f = parse(R"(primfunc @f(x: f32[16]) -> (y: f32[16]) {
     for i = 0 extent 16 parallel {
