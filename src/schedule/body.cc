@@ -139,7 +139,7 @@ Merged merge_iters(const std::vector<Iter>& iters, const std::vector<Stmt>& stmt
   Merged out;
   for (size_t i = 0; i < iters.size();) {
     if (iters[i].extent == 1) {
-      out.replace[iters[i].name] = Expr(0);
+      out.replace[iters[i].name] = out.digits[iters[i].name] = Expr(0);
       ++i;
       continue;
     }
@@ -160,10 +160,16 @@ Merged merge_iters(const std::vector<Iter>& iters, const std::vector<Stmt>& stmt
       for (size_t j : run) out.replace[iters[j].name] = Expr(0);
       out.replace[iters[last].name] = merged.var();
     }
+    Expr rest = merged.var();
+    for (size_t k = run.size(); k-- > 0;) {
+      const Iter& member = iters[run[k]];
+      out.digits[member.name] = k == 0 ? rest : floormod(rest, Expr(member.extent));
+      rest = floordiv(rest, Expr(member.extent));
+    }
     emission.ranges[merged.name] = {0, extent - 1};
     out.iters.push_back(merged);
     for (size_t j = i + 1; j < last; ++j)
-      if (iters[j].extent == 1) out.replace[iters[j].name] = Expr(0);
+      if (iters[j].extent == 1) out.replace[iters[j].name] = out.digits[iters[j].name] = Expr(0);
     i = last + 1;
   }
   return out;

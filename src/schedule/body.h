@@ -64,7 +64,8 @@ class Body {
 /// coefficient being the inner one's times its extent.
 struct Merged {
   std::vector<Iter> iters;  // outermost first
-  tir::VarMap replace;      // the old variables in terms of the new
+  tir::VarMap replace;      // in those flat indices: an old variable as a new one, or 0 where its neighbour stands for both
+  tir::VarMap digits;       // anywhere: an old variable as a digit of the new
 };
 /// Merges neighbours of `iters` for the flat indices in `stmts`; new variables get names and ranges.
 Merged merge_iters(const std::vector<Iter>& iters, const std::vector<Stmt>& stmts, Emission& emission);

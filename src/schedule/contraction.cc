@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of products with reuse on both sides (matrix products, convolutions): a register tile over packed or direct operands.
 //
-// Spatial axes fall into three groups by the operands that use them: those of V, the operand that holds the output's
-// innermost axis and is read as vectors; those of B, whose elements are broadcast; and outer ones, which index both or
-// neither. V's and B's axes are cut into tiles. One tile of V stays in the first cache while the tiles of B, which stay in the
-// second, stream past it.
+// Spatial axes fall into three groups by the operands that use them: those of V, which is read as vectors; those of B, whose
+// elements are broadcast; and outer ones, which index both or neither. V's and B's axes are cut into tiles. One tile of V stays
+// in the first cache while the tiles of B, which stay in the second, stream past it.
+//
+// V is the operand that holds the output's innermost axis, so that vectors are stored whole; or, where that axis is too short
+// to fill vectors, the other one, if it is a constant: then lanes are stored apart, and B is read in place at any stride.
 //
 //   for job: outer point, chunk of B tiles, chunk of V tiles   (parallel)
 //     for block of the reduction
@@ -109,9 +111,18 @@ Stmt simplify_stmt(const Stmt& s, const Ranges& ranges) {
       s, [&](const Stmt& child) { return simplify_stmt(child, ranges); }, [&](const Expr& e) { return simplify(e, ranges); });
 }
 
+enum class Lanes {
+  AlongOutput,   // V holds the output's innermost axis
+  AcrossOutput,  // V is the constant operand, B is read in place
+};
+
+constexpr int64_t kLineBytes = 64;
+
 class Contraction {
  public:
-  explicit Contraction(const NestRequest& request) : request_(request), emission_(request.emission) {}
+  Contraction(const NestRequest& request, Lanes lanes) : request_(request), emission_(request.emission), lanes_(lanes) {}
+  /// Decides everything but emits nothing. Estimated cycles, or nothing where this does not apply.
+  std::optional<double> plan();
   Stmt build();
 
  private:
@@ -121,8 +132,12 @@ class Contraction {
   void choose_tiles();
   bool choose_storage();
   void choose_blocks();
+  double cycles() const;
   int64_t repackable_param(const Operand& operand) const;
-  void repack(Operand& operand, std::string_view name);
+  std::vector<Iter> outer_axes(const Operand& operand) const;
+  Buffer panels(const Operand& operand, const std::string& name) const;
+  Stmt fill_panels(const Operand& operand, const Buffer& result);
+  void repack(Operand& operand);
   Stmt pack_tile(const Operand& operand, const Expr& tile);
   Stmt tile_body(const Expr& v_tile, const Expr& v_slot, const Expr& b_tile, const Expr& b_slot);
   Stmt products(const VarMap& place, const Expr& v_tile, const Expr& b_tile);
@@ -143,6 +158,7 @@ class Contraction {
 
   const NestRequest& request_;
   Emission& emission_;
+  Lanes lanes_;
   Stage stage_;  // the reduction over the output's variables, groups split
   std::vector<Iter> outer_, reduce_;
   Operand v_, b_;
@@ -152,8 +168,9 @@ class Contraction {
   DType dtype_ = DType::F32;
   int64_t block_steps_ = 1;  // steps of the outermost reduce axis in one block
   int64_t blocks_ = 1;
-  int64_t b_chunk_ = 1;  // B tiles of one job
-  int64_t v_chunk_ = 1;  // V tiles of one job
+  int64_t b_chunk_ = 1;        // B tiles of one job
+  int64_t v_chunk_ = 1;        // V tiles of one job
+  bool panels_first_ = false;  // B is stored as panels before anything else
   Buffer acc_, partial_;
   Expr block_;  // index of the reduction's block
 };
@@ -189,6 +206,7 @@ bool Contraction::sort_axes() {
   if (innermost == stage_.spatial.rend()) return false;
   bool in_a = uses(product.a, innermost->name);
   if (in_a == uses(product.b, innermost->name)) return false;
+  if (lanes_ == Lanes::AcrossOutput) in_a = !in_a;
   Body v_body(emission_), b_body(emission_);
   v_.value = v_body.value(in_a ? product.a : product.b);
   b_.value = b_body.value(in_a ? product.b : product.a);
@@ -226,13 +244,15 @@ void Contraction::merge_axes() {
   std::vector<Stmt> ends = epilogue_;
   ends.push_back(let(var(emission_.names.fresh("probe"), dtype_), init_));
   Merged v = merge_iters(v_.own, joined(probe(v_), ends), emission_);
-  Merged b = merge_iters(b_.own, joined(probe(b_), ends), emission_);
+  // A broadcast is read at any place, which is computed once for each row of a tile.
+  Merged b = merge_iters(b_.own, lanes_ == Lanes::AcrossOutput ? ends : joined(probe(b_), ends), emission_);
   Merged reduce = merge_iters(stage_.reduce, joined(probe(v_), probe(b_)), emission_);
   Merged outer = merge_iters(outer_, joined(joined(probe(v_), probe(b_)), ends), emission_);
   for (const Merged* m : {&v, &b, &reduce, &outer}) {
     for (Operand* o : {&v_, &b_}) {
-      o->value = substitute(o->value, m->replace);
-      for (Stmt& s : o->lets) s = substitute(s, m->replace);
+      const VarMap& old = m == &b && lanes_ == Lanes::AcrossOutput ? m->digits : m->replace;
+      o->value = substitute(o->value, old);
+      for (Stmt& s : o->lets) s = substitute(s, old);
     }
     for (Stmt& s : epilogue_) s = substitute(s, m->replace);
     init_ = substitute(init_, m->replace);
@@ -247,6 +267,8 @@ void Contraction::merge_axes() {
   take(b_, b.iters);
   reduce_ = reduce.iters;
   outer_ = outer.iters;
+  // Without a window each step touches another cache line for a few elements, for every tile of V.
+  panels_first_ = lanes_ == Lanes::AcrossOutput && step_depth() == 1;
 }
 
 void Contraction::choose_tiles() {
@@ -288,11 +310,7 @@ int64_t Contraction::repackable_param(const Operand& operand) const {
 /// The place of an operand's outer point among the ones it uses.
 Expr Contraction::outer_index(const Operand& operand) const {
   Expr index(0);
-  for (const Iter& o : outer_) {
-    bool used = uses(operand.value, o.name);
-    for (const Stmt& s : operand.lets) used |= uses(as<Let>(s)->value, o.name);
-    if (used) index = index * Expr(o.extent) + o.var();
-  }
+  for (const Iter& o : outer_axes(operand)) index = index * Expr(o.extent) + o.var();
   return index;
 }
 
@@ -329,42 +347,63 @@ std::vector<Stmt> Contraction::place_tile(const Operand& operand, const Expr& ti
   return out;
 }
 
-/// The pack function of a constant parameter: run once when compiling.
-void Contraction::repack(Operand& operand, std::string_view name) {
-  const Buffer& param = emission_.graph.func->params[static_cast<size_t>(operand.param)];
-  int64_t copies = 1;
-  std::vector<Loop> loops;
+/// The outer axes that an operand uses.
+std::vector<Iter> Contraction::outer_axes(const Operand& operand) const {
+  std::vector<Iter> out;
   for (const Iter& o : outer_) {
     bool used = uses(operand.value, o.name);
     for (const Stmt& s : operand.lets) used |= uses(as<Let>(s)->value, o.name);
-    if (!used) continue;
-    copies *= o.extent;
-    loops.push_back(loop_over(o));
+    if (used) out.push_back(o);
   }
-  Buffer original = emission_.layout.flat(param);
-  int64_t elements = copies * operand.tiles() * depth() * operand.width;
-  operand.packed = Buffer(BufferData{param->name, operand.value->dtype, {Expr(elements)}, {}, Scope::Global});
-  Buffer result(BufferData{"packed", operand.value->dtype, {Expr(elements)}, {}, Scope::Global});
+  return out;
+}
+
+/// A buffer for all tiles of an operand.
+Buffer Contraction::panels(const Operand& operand, const std::string& name) const {
+  int64_t elements = product(outer_axes(operand)) * operand.tiles() * depth() * operand.width;
+  return Buffer(BufferData{name, operand.value->dtype, {Expr(elements)}, {}, Scope::Global});
+}
+
+/// Stores all tiles of an operand in the order in which they are read.
+Stmt Contraction::fill_panels(const Operand& operand, const Buffer& result) {
+  VarMap place;
+  std::vector<Loop> loops;
+  Expr slot(0), k(0);
+  for (const Iter& o : outer_axes(operand)) {
+    place[o.name] = fresh(o.name, o.extent);
+    loops.push_back({place[o.name], Expr(o.extent)});
+    slot = slot * Expr(o.extent) + place[o.name];
+  }
   Expr tile = fresh("tile", operand.tiles());
   loops.push_back({tile, Expr(operand.tiles())});
-  VarMap place;
+  slot = slot * Expr(operand.tiles()) + tile;
   std::vector<Stmt> body = place_tile(operand, tile, place);
-  Expr k(0);
   std::vector<Loop> inner;
   for (const Iter& r : reduce_) {
-    k = k * Expr(r.extent) + r.var();
-    inner.push_back(loop_over(r));
+    place[r.name] = fresh(r.name, r.extent);
+    k = k * Expr(r.extent) + place[r.name];
+    inner.push_back({place[r.name], Expr(r.extent)});
   }
   Expr j = fresh("place", operand.width);
-  inner.push_back({j, Expr(operand.width)});
+  inner.push_back({j, Expr(operand.width), ForKind::Unrolled});
   if (!operand.axis.name.empty()) place[operand.axis.name] = place[operand.axis.name] + j;
   std::vector<Stmt> point;
   for (const Stmt& s : operand.lets) point.push_back(substitute(s, place));
-  Expr at = element(operand, tile, k * Expr(operand.width) + j);
-  point.push_back(tir::store(result, {at}, simplify(substitute(operand.value, place), emission_.ranges)));
+  Expr at = (slot * Expr(depth()) + k) * Expr(operand.width) + j;
+  point.push_back(store(result, {simplify(at, emission_.ranges)}, simplify(substitute(operand.value, place), emission_.ranges)));
   body.push_back(in_loops(inner, in_scope(std::move(point))));
-  parallelise(loops, elements);
-  PrimFunc pack{std::string(name), {original, result}, 1, {{"scheduled", true}}, in_loops(loops, in_scope(std::move(body)))};
+  parallelise(loops, int_value(result->shape[0]));
+  return in_loops(loops, in_scope(std::move(body)));
+}
+
+/// Lets a constant parameter be stored as panels when compiling.
+void Contraction::repack(Operand& operand) {
+  const Buffer& param = emission_.graph.func->params[static_cast<size_t>(operand.param)];
+  Buffer original = emission_.layout.flat(param);
+  operand.packed = panels(operand, param->name);
+  Buffer result = panels(operand, "packed");
+  PrimFunc pack{
+      emission_.names.fresh("pack_" + param->name), {original, result}, 1, {{"scheduled", true}}, fill_panels(operand, result)};
   request_.packed.push_back({static_cast<size_t>(operand.param), std::move(pack)});
   emission_.layout.replace(param, operand.packed);
 }
@@ -375,6 +414,7 @@ bool Contraction::choose_storage() {
   v_.param = repackable_param(v_);
   b_.param = repackable_param(b_);
   if (v_.param == b_.param) b_.param = -1;
+  if (lanes_ == Lanes::AcrossOutput) return v_.param >= 0 && b_.param < 0 && (b_.plain() || panels_first_) && !b_.own.empty();
   if (b_.own.empty() && v_.param < 0) return false;  // nothing is used twice
   if (v_.param >= 0) return true;
   const Load* plain = v_.plain();
@@ -389,8 +429,11 @@ bool Contraction::choose_storage() {
 void Contraction::choose_blocks() {
   const Machine& machine = request_.target.machine;
   int64_t bytes = byte_size(dtype_);
-  // A block's panel of V takes at most five eighths of the first cache.
-  int64_t deepest = std::max<int64_t>(64, machine.l1_bytes * 5 / 8 / (v_.width * bytes));
+  // A block's panel of V, and the lines that a tile of B touches in place, take at most five eighths of the first cache.
+  int64_t step_bytes = v_.width * bytes;
+  if (lanes_ == Lanes::AcrossOutput && !panels_first_)
+    step_bytes += (kLineBytes + b_.width * bytes) / std::min<int64_t>(step_depth(), 3);
+  int64_t deepest = std::max<int64_t>(64, machine.l1_bytes * 5 / 8 / step_bytes);
   int64_t steps = reduce_.empty() ? 1 : reduce_[0].extent;
   block_steps_ = steps;
   if (v_.tiles() > 1 && b_.tiles() > 1 && depth() > deepest * 3 / 2) {
@@ -408,6 +451,24 @@ void Contraction::choose_blocks() {
   v_chunk_ = (v_.tiles() + cuts - 1) / cuts;
 }
 
+/// An estimate that tells the two ways to lay lanes apart.
+double Contraction::cycles() const {
+  constexpr double kGathered = 1.5, kCopied = 0.25;   // per element of a panel of V packed at run time
+  constexpr double kScattered = 2.5, kStored = 0.25;  // per element of the result
+  double tiles = static_cast<double>(product(outer_) * product(v_.rest) * product(b_.rest));
+  double results = static_cast<double>(stage_.points());
+  double copied = static_cast<double>(product(outer_axes(b_)) * b_.tiles() * b_.width * depth());
+  double total = tile_.cycles * tiles * static_cast<double>(depth());
+  total += results * (lanes_ == Lanes::AcrossOutput ? kScattered : kStored);
+  if (panels_first_) total += copied * kGathered;
+  if (!v_.at_run_time) return total;
+  const Load* plain = v_.plain();
+  bool unit = plain && affine(plain->indices[0]).coefficient(v_.axis.name) == 1;
+  int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_;
+  double packed = static_cast<double>(product(outer_) * chunks * v_.tiles() * v_.width * depth());
+  return total + packed * (unit ? kCopied : kGathered);
+}
+
 /// Loops over the accumulator's elements; `vectors_first` walks the vectors outside, so that the broadcasts stay in registers.
 Stmt Contraction::over_accumulator(const std::function<Stmt(const Expr&, const Expr&, const Expr&)>& body, bool vectors_first) {
   Expr row = fresh("row", tile_.rows), vector = fresh("vec", tile_.vectors), lane = fresh("lane", tile_.lanes);
@@ -422,6 +483,8 @@ Stmt Contraction::products(const VarMap& place, const Expr& v_tile, const Expr& 
   std::vector<Loop> loops;
   VarMap at = place;
   Expr whole(0), local(0);
+  constexpr int64_t kMostUnrolled = 9;
+  bool unrolled = lanes_ == Lanes::AcrossOutput && step_depth() <= kMostUnrolled;
   for (size_t i = 0; i < reduce_.size(); ++i) {
     Expr step = fresh(reduce_[i].name + "_step", reduce_[i].extent);
     Expr extent(reduce_[i].extent);
@@ -431,7 +494,7 @@ Stmt Contraction::products(const VarMap& place, const Expr& v_tile, const Expr& 
       extent = min(Expr(block_steps_), Expr(reduce_[0].extent) - block_ * Expr(block_steps_));
       position = block_ * Expr(block_steps_) + step;
     }
-    loops.push_back({step, extent});
+    loops.push_back({step, extent, i > 0 && unrolled ? ForKind::Unrolled : ForKind::Serial});
     at[reduce_[i].name] = position;
     whole = whole * Expr(reduce_[i].extent) + position;
     local = local * Expr(reduce_[i].extent) + step;
@@ -547,15 +610,23 @@ Stmt Contraction::pack_tile(const Operand& operand, const Expr& tile) {
   return in_scope(std::move(out));
 }
 
-Stmt Contraction::build() {
-  if (!read() || !sort_axes()) return {};
+std::optional<double> Contraction::plan() {
+  if (!read() || !sort_axes()) return std::nullopt;
   merge_axes();
-  if (!choose_storage()) return {};
+  if (!choose_storage()) return std::nullopt;
   choose_tiles();
   choose_blocks();
+  return cycles();
+}
+
+Stmt Contraction::build() {
   for (Operand* o : {&v_, &b_})
-    if (o->param >= 0)
-      repack(*o, emission_.names.fresh("pack_" + emission_.graph.func->params[static_cast<size_t>(o->param)]->name));
+    if (o->param >= 0) repack(*o);
+  std::vector<Stmt> first;
+  if (panels_first_) {
+    b_.packed = panels(b_, emission_.names.fresh("panels"));
+    first = {allocate(b_.packed), fill_panels(b_, b_.packed)};
+  }
 
   int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_, cuts = (v_.tiles() + v_chunk_ - 1) / v_chunk_;
   int64_t jobs = product(outer_) * chunks * cuts;
@@ -615,18 +686,26 @@ Stmt Contraction::build() {
   body.push_back(block);
   std::vector<Loop> loops = {{job, Expr(jobs)}};
   if (request_.parallel && jobs > 1 && stage_.points() * depth() > (1 << 15)) loops[0].kind = ForKind::Parallel;
-  auto storage = [](const Operand& o) { return o.param >= 0 ? "constant panels" : o.at_run_time ? "packed panels" : "in place"; };
+  auto storage = [](const Operand& o) { return o.param >= 0 ? "constant panels" : o.packed ? "packed panels" : "in place"; };
   request_.explain += fmt::format(
-      "{}: sum of products, tile {} rows x {} vectors of {} lanes; vectors {}, broadcasts {}; {} blocks of {} steps; {} jobs\n",
-      stage_.name, tile_.rows, tile_.vectors, tile_.lanes, storage(v_), storage(b_), blocks_, block_steps_ * step_depth(), jobs);
-  return in_loops(loops, in_scope(std::move(body)));
+      "{}: sum of products, tile {} rows x {} vectors of {} lanes {} the output; vectors {}, broadcasts {}; {} blocks of {} "
+      "steps; "
+      "{} jobs\n",
+      stage_.name, tile_.rows, tile_.vectors, tile_.lanes, lanes_ == Lanes::AlongOutput ? "along" : "across", storage(v_),
+      storage(b_), blocks_, block_steps_ * step_depth(), jobs);
+  first.push_back(in_loops(loops, in_scope(std::move(body))));
+  return in_scope(std::move(first));
 }
 
 }  // namespace
 
 Stmt contraction_nest(const NestRequest& request) {
   if (!request.root.reduction) return {};
-  return Contraction(request).build();
+  Contraction along(request, Lanes::AlongOutput), across(request, Lanes::AcrossOutput);
+  std::optional<double> cycles = along.plan();
+  if (!cycles) return {};
+  std::optional<double> other = across.plan();
+  return other && *other < *cycles ? across.build() : along.build();
 }
 
 }  // namespace tenon::schedule

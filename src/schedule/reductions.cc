@@ -53,8 +53,12 @@ Steps steps_of(const std::vector<Stmt>& stmts, const Iter& iter) {
   return steps;
 }
 
-/// The largest of 4, 2 and 1 that divides n.
-int64_t small_divisor(int64_t n) { return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1; }
+/// The largest divisor of n up to 8: as many sums at once as hide the latency of an addition.
+int64_t small_divisor(int64_t n) {
+  int64_t divisor = std::min<int64_t>(8, n);
+  while (n % divisor != 0) --divisor;
+  return divisor;
+}
 
 constexpr int64_t kUnrolledTaps = 32;  // reduce points up to which a nest is written out
 

@@ -167,6 +167,26 @@ int64_t cost_of(const Expr& e) {
 
 constexpr int64_t kCheap = 4;  // recomputing this costs no more than storing and loading it
 
+Expr replace_loads(const Expr& e, const std::map<std::string, Expr, std::less<>>& values) {
+  const Load* l = as<Load>(e);
+  auto it = l ? values.find(l->buffer->name) : values.end();
+  if (it != values.end()) return it->second;
+  return map_children(e, [&](const Expr& child) { return replace_loads(child, values); });
+}
+
+/// A stage of one constant becomes that constant wherever it is read.
+void inline_constants(StageGraph& graph) {
+  std::map<std::string, Expr, std::less<>> values;
+  std::erase_if(graph.stages, [&](Stage& s) {
+    for (auto* list : {&s.values, &s.init})
+      for (Expr& v : *list) v = replace_loads(v, values);
+    if (!s.spatial.empty() || s.is_reduction() || s.outputs.size() != 1 || graph.is_param(s.outputs[0])) return false;
+    if (!as<IntImm>(s.values[0]) && !as<FloatImm>(s.values[0])) return false;
+    values[s.outputs[0]->name] = s.values[0];
+    return true;
+  });
+}
+
 }  // namespace
 
 int64_t Stage::points() const {
@@ -214,6 +234,7 @@ std::optional<StageGraph> read_stages(const PrimFunc& func) {
     }
     if (!read_nest(s, graph)) return std::nullopt;
   }
+  inline_constants(graph);
   return graph;
 }
 

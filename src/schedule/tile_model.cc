@@ -43,8 +43,8 @@ RegisterTile choose_register_tile(const TileShape& shape, const Machine& machine
       double cycles = tiles * cycles_per_step(rows, vectors, shape);
       bool better = cycles < best_cycles * 0.999 || (cycles < best_cycles * 1.001 && rows * vectors > best.rows * best.vectors);
       if (better) {
-        best = {rows, vectors, lanes};
         best_cycles = std::min(best_cycles, cycles);
+        best = {rows, vectors, lanes, best_cycles};
       }
     }
   }

@@ -10,6 +10,7 @@ struct RegisterTile {
   int64_t rows = 1;     // of the operand that is broadcast
   int64_t vectors = 1;  // of the operand that is read as vectors
   int64_t lanes = 1;
+  double cycles = 0;  // estimated, of one reduce point of the whole result
 };
 
 /// An m x n result of a sum of products.

@@ -73,6 +73,19 @@ constexpr Case kLoops[] = {
         for j = 0 extent cast<i64>(n[i]) { y[i] = (y[i] + cast<f32>(j)) } } })"},
     {"unrolled", R"(primfunc @f(x: f32[4,3]) -> (y: f32[3,4]) {
       for i = 1 extent 3 unrolled { for j = 0 extent 3 unrolled { y[j, i] = x[i, j] y[j, 0] = x[0, j] } } })"},
+    {"every_other", R"(primfunc @f(x: f32[31]) -> (y: f32[16], z: f32[15]) {
+  for i = 0 extent 2 {
+    for j = 0 extent 8 vectorized {
+      y[((i * 8) + j)] = x[(((i * 8) + j) * 2)]
+    }
+  }
+  for i_1 = 0 extent 3 {
+    for j_1 = 0 extent 5 vectorized {
+      z[((i_1 * 5) + j_1)] = x[((((i_1 * 5) + j_1) * 2) + 1)]
+    }
+  }
+}
+)"},
     {"reversed_and_strided", R"(primfunc @f(x: f32[32]) -> (y: f32[16], z: f32[16]) {
       for i = 0 extent 16 vectorized { y[i] = x[(31 - i)] z[(15 - i)] = x[(2 * i)] } })"},
     {"floor_division", R"(primfunc @f(x: f32[6,8]) -> (y: f32[48], z: f32[48]) {

@@ -102,6 +102,18 @@ TEST(Schedule, ConvolutionsKeepTheirResult) {
   expect_same(conv(130, 3, 9, 3, 1, 1, 1), {false, true, true, false});  // several blocks of the reduction
 }
 
+TEST(Schedule, ShortOutputRowsLieAcrossTheLanes) {
+  auto explain = [](const tir::PrimFunc& f) { return schedule({f, avx2(), {false, true, true, false}, 3}).explain; };
+  EXPECT_NE(explain(conv(512, 7, 512, 3, 1, 1, 1)).find("across the output; vectors constant panels, broadcasts in place"),
+            std::string::npos);
+  EXPECT_NE(explain(conv(256, 14, 512, 1, 2, 0, 1)).find("across the output; vectors constant panels, broadcasts packed panels"),
+            std::string::npos);
+  EXPECT_NE(explain(conv(64, 56, 64, 1, 1, 0, 1)).find("along the output"), std::string::npos);
+  expect_same(conv(40, 7, 24, 3, 2, 1, 1), {false, true, true, false});   // in place, every second element, several blocks
+  expect_same(conv(160, 7, 20, 1, 1, 0, 1), {false, true, true, false});  // panels, the last tile moved back
+  expect_same(conv(64, 5, 34, 3, 1, 1, 2), {false, true, true, false});   // groups outside
+}
+
 TEST(Schedule, RowsShareLoopsAroundTheirStages) {
   for (std::vector<int64_t> shape : {std::vector<int64_t>{6, 37}, {2, 3, 64}, {3, 5, 4, 19}}) {
     te::Graph g;

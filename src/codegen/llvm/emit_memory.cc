@@ -48,6 +48,7 @@ Emitter::Access Emitter::access(const tir::Buffer& buffer, std::span<const Expr>
     out.irregular = out.irregular || lane_dependent(t.expr);
     out.bytes.terms.push_back({t.expr, t.coefficient * size});
   }
+  out.every_other = !out.irregular && out.lane_bytes == 2 * size;
   out.irregular = out.irregular || (out.lane_bytes != 0 && out.lane_bytes != size);
   return out;
 }
@@ -111,6 +112,7 @@ Value* Emitter::load(const tir::Load& n) {
   std::vector<Expr> indices = resolve_all(n.indices);
   Access where = access(n.buffer, indices);
   if (!where.irregular) return load_at(n.buffer, where, where.lane_bytes ? lanes_ : 0);
+  if (where.every_other && where.in_bounds) return load_every_other(n.buffer, where);
   Value* result = llvm::PoisonValue::get(arithmetic_.type(n.dtype, lanes_));
   for_each_lane([&](int64_t lane) {
     Value* one = load_at(n.buffer, access(n.buffer, resolve_all(indices)), 0);
@@ -141,6 +143,17 @@ Value* Emitter::load_at(const tir::Buffer& buffer, const Access& where, int64_t 
   if (!hoisting_) loaded_[buffer->name].push_back({base, where.bytes.constant, lanes, mask, value});
   if (lanes_ > 0) ++vectors_loaded_;
   return value;
+}
+
+/// Elements 0, 2, 4, ... as the even ones of two vectors, the second of which ends at the last element.
+Value* Emitter::load_every_other(const tir::Buffer& buffer, Access where) {
+  int last = static_cast<int>(lanes_) - 1;
+  Value* low = load_at(buffer, where, lanes_);
+  where.bytes.constant += last * byte_size(buffer->dtype);
+  Value* high = load_at(buffer, where, lanes_);
+  llvm::SmallVector<int, 16> picks;
+  for (int i = 0; i <= last; ++i) picks.push_back(2 * i <= last ? 2 * i : 2 * i + 1);
+  return b_.CreateShuffleVector(low, high, picks);
 }
 
 /// A load that gives zero where the mask excludes it. A load that runs for all lanes or none reads zeros instead.

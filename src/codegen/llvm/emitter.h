@@ -188,15 +188,17 @@ class Emitter {
 
   // Loads and stores (emit_memory.cc).
   struct Access {
-    tir::Affine bytes;       // from the buffer's first element, at lane 0
-    int64_t lane_bytes = 0;  // from one lane to the next
-    bool irregular = false;  // lanes lie in no such order
+    tir::Affine bytes;         // from the buffer's first element, at lane 0
+    int64_t lane_bytes = 0;    // from one lane to the next
+    bool irregular = false;    // lanes do not lie side by side
+    bool every_other = false;  // lanes lie at every second element
     bool in_bounds = false;
   };
   Access access(const tir::Buffer& buffer, std::span<const tir::Expr> indices);
   std::vector<tir::Expr> resolve_all(std::span<const tir::Expr> indices);
   llvm::Value* load(const tir::Load& n);
   llvm::Value* load_at(const tir::Buffer& buffer, const Access& where, int64_t lanes);
+  llvm::Value* load_every_other(const tir::Buffer& buffer, Access where);
   llvm::Value* guarded_load(const tir::Buffer& buffer, llvm::Value* address, int64_t lanes);
   llvm::Value* load_register(const tir::Load& n);
   void store(const tir::Store& n);
