@@ -98,8 +98,9 @@ def interleaved(runners, rounds, rng):
     return times
 
 
-def row_of(name, times, overhead, extra):
-    clean = {k: [max(t - overhead.get(k, 0), 1e-6) for t in v] for k, v in times.items()}
+def row_of(name, times, extra):
+    calls = {k: min(times.pop(f"{k} call")) for k in list(times) if f"{k} call" in times}
+    clean = {k: [max(t - calls[k], 1e-6) for t in v] for k, v in times.items()}
     row = {"name": name, "ms": {k: {"min": min(v), "median": statistics.median(v)} for k, v in clean.items()}, **extra}
     for peer in clean:
         if peer != "tenon":
@@ -127,12 +128,11 @@ def runners_for(path, inputs, folder):
     return runners, compile_ms
 
 
-def call_overhead(rng):
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "empty.onnx"
-        inputs = identity_model(path)
-        runners, _ = runners_for(path, inputs, pathlib.Path(folder))
-        return {k: min(v) for k, v in interleaved(runners, 15, rng).items()}
+def empty_calls(folder):
+    """Runs of a model that does nothing, timed in each round beside the others: what a call costs in each interface."""
+    path = folder / "empty.onnx"
+    runners, _ = runners_for(path, identity_model(path), folder)
+    return {f"{k} call": run for k, run in runners.items()}
 
 
 def seeded_shapes(count=200):
@@ -222,19 +222,20 @@ def main():
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     rng = np.random.default_rng(3)
-    overhead = call_overhead(rng)
+    empty_folder = tempfile.TemporaryDirectory()
+    empty = empty_calls(pathlib.Path(empty_folder.name))
     rows = []
     for name, path, inputs, keep in cases(arguments.what, arguments.only):
         with tempfile.TemporaryDirectory() as folder:
             runners, compile_ms = runners_for(path, inputs, pathlib.Path(folder))
-            times = interleaved(runners, arguments.rounds, rng)
-            rows.append(row_of(name, times, overhead, {"compile_ms": compile_ms}))
+            times = interleaved(runners | {k: empty[k] for k in empty if k.removesuffix(" call") in runners}, arguments.rounds, rng)
+            rows.append(row_of(name, times, {"compile_ms": compile_ms}))
             del runners, keep
         print(f"{name}: " + ", ".join(f"{p} {q['median']:.2f}x" for p, q in rows[-1]["ratio"].items()), file=sys.stderr, flush=True)
     ratios = sorted(r["ratio"]["onnxruntime"]["median"] for r in rows)
     summary = {"least": ratios[0], "median": statistics.median(ratios)}
     RESULTS.mkdir(exist_ok=True)
-    report = {"processor": cpu_name(), "threads": 1, "rounds": arguments.rounds, "call_overhead_ms": overhead, "against_onnxruntime": summary, "rows": rows}
+    report = {"processor": cpu_name(), "threads": 1, "rounds": arguments.rounds, "against_onnxruntime": summary, "rows": rows}
     if not arguments.only:
         (RESULTS / f"{arguments.what}.json").write_text(json.dumps(report, indent=1) + "\n")
         text = f"# {arguments.what}\n\n{report['processor']}, 1 thread. A ratio above 1 means that Tenon is faster.\n\n{table(rows)}\n"
