@@ -10,6 +10,7 @@
 #include "op/onnx_axes.h"
 #include "op/onnx_build.h"
 #include "op/ops.h"
+#include "op/shape_rules.h"
 
 namespace tenon::op {
 namespace {
@@ -21,13 +22,6 @@ using te::Tensor;
 using tir::Expr;
 
 bool is_index(DType dtype) { return dtype == DType::I32 || dtype == DType::I64; }
-
-bool is_zero(const Dim& dim) {
-  const int64_t* extent = tir::as_int(dim);
-  return extent && *extent == 0;
-}
-
-bool has_no_elements(const std::vector<Dim>& shape) { return std::any_of(shape.begin(), shape.end(), is_zero); }
 
 // C1  `axis` is an axis of x
 // C2  indices is i32 or i64

@@ -20,6 +20,7 @@ int64_t tap_count(const std::string& mode) { return mode == "nearest" ? 1 : mode
 // C1  x is [batch, channels, height, width]
 // C2  grid is [batch of x, height, width, 2], a float tensor
 // C3  `mode` and `padding` are known
+// C4  x has pixels to repeat, unless the padding is zeros or the result is empty
 std::vector<TensorType> infer_grid_sample(const CallSite& call) {
   const TensorType &x = call.in(0), &grid = call.in(1);
   if (x.rank() != 4) call.error(0, "grid_sample-C1", "[batch, channels, height, width]");
@@ -30,7 +31,10 @@ std::vector<TensorType> infer_grid_sample(const CallSite& call) {
   if (mode != "nearest" && mode != "linear" && mode != "cubic") call.error(-1, "grid_sample-C3", "mode nearest, linear or cubic");
   if (padding != "zeros" && padding != "border" && padding != "reflection")
     call.error(-1, "grid_sample-C3", "padding zeros, border or reflection");
-  return {{x.dtype, {x.dim(0), x.dim(1), grid.dim(1), grid.dim(2)}}};
+  TensorType out(x.dtype, {x.dim(0), x.dim(1), grid.dim(1), grid.dim(2)});
+  if (padding != "zeros" && has_no_elements(x.shape) && !has_no_elements(out.shape))
+    call.error(0, "grid_sample-C4", fmt::format("a picture with pixels, for padding {}", padding));
+  return {out};
 }
 
 /// Where in pixels a grid value in [-1, 1] lies on an axis of `extent` pixels, moved inside as the padding says.

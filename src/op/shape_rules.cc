@@ -72,6 +72,13 @@ std::vector<int64_t> resolve_axes(const CallSite& call, std::span<const int64_t>
   return resolved;
 }
 
+bool is_zero(const Dim& extent) {
+  const int64_t* known = tir::as_int(extent);
+  return known && *known == 0;
+}
+
+bool has_no_elements(std::span<const Dim> shape) { return std::any_of(shape.begin(), shape.end(), is_zero); }
+
 DType accumulation_dtype(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16 ? DType::F32 : dtype; }
 
 Expr extent_as(DType dtype, const Dim& extent) {

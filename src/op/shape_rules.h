@@ -34,6 +34,10 @@ int64_t resolve_axis(const CallSite& call, int64_t axis, int64_t rank, const cha
 std::vector<int64_t> resolve_axes(const CallSite& call, std::span<const int64_t> axes, int64_t rank, const char* range_code,
                                   const char* repeat_code);
 
+bool is_zero(const Dim& extent);
+/// Whether an extent is known to be 0.
+bool has_no_elements(std::span<const Dim> shape);
+
 /// f32 for the 16-bit floats, whose sums would lose most of their digits otherwise; else the dtype itself.
 DType accumulation_dtype(DType dtype);
 

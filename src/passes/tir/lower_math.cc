@@ -323,6 +323,7 @@ class Rewriter {
 
  private:
   Stmt rewrite_into(const Stmt& s, std::vector<Stmt>& lets) {
+    if (as<Seq>(s)) return rewrite(s);  // what it declares stays inside
     Expansion expansion(names_, options_, lets);
     return map_children(
         s, [&](const Stmt& child) { return rewrite(child); }, [&](const Expr& e) { return expansion.rewrite(e); });
