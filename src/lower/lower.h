@@ -68,4 +68,15 @@ class KernelCache {
 /// Idempotent.
 graph::Module lower_module(const graph::Module& module, KernelCache* cache, int workers = 1);
 
+/// A kernel to tune.
+struct Task {
+  std::string name;      // of the kernel, as lower_module gives it
+  std::string function;  // the first graph function, by name, that it is made of
+  std::string op;        // the anchor operator; empty if it computes none
+  int64_t weight = 0;    // calls of it in the functions that stay graph functions
+};
+/// The kernels that lower_module would make of a module of fused functions, one for equal functions, without those that move
+/// nothing. Sorted by name.
+std::vector<Task> extract_tasks(const graph::Module& module, KernelCache* cache, int workers = 1);
+
 }  // namespace tenon::lower

@@ -92,13 +92,35 @@ std::set<std::string> constants_read(const Module& module) {
   return names;
 }
 
-}  // namespace
-
-Module lower_module(const Module& module, KernelCache* cache, int workers) {
+/// The kernels of a module, lowered and named.
+std::vector<Group> lowered_groups(const Module& module, KernelCache* cache, int workers) {
   std::vector<Group> groups = find_groups(module);
   lower_groups(module, groups, cache, workers);
   assign_names(module, groups);
+  return groups;
+}
 
+}  // namespace
+
+std::vector<Task> extract_tasks(const Module& module, KernelCache* cache, int workers) {
+  std::map<std::string_view, int64_t> calls;
+  for (const auto& [name, function] : module.functions)
+    if (!lowerable(function))
+      for (const Node& node : function.nodes)
+        if (node.kind == NodeKind::Call) ++calls[node.callee];
+  std::vector<Task> tasks;
+  for (const Group& group : lowered_groups(module, cache, workers)) {
+    if (is_view(*group.functions[0])) continue;
+    const graph::OpDef* anchor = group.lowered->anchor;
+    Task task{group.name, group.functions[0]->name, anchor ? std::string(anchor->name) : "", 0};
+    for (const Function* function : group.functions) task.weight += calls[function->name];
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+Module lower_module(const Module& module, KernelCache* cache, int workers) {
+  std::vector<Group> groups = lowered_groups(module, cache, workers);
   Module out{.functions = {}, .prim_funcs = module.prim_funcs, .constants = module.constants, .attrs = module.attrs};
   std::map<std::string_view, const Group*> lowered;
   for (const Group& group : groups) {

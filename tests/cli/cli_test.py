@@ -294,13 +294,21 @@ class Refusals(CommandTest):
         self.assertEqual(self.error("explain", "nothing", code=2)["code"], "unknown-code")
         self.assertEqual(self.error("run", self.model, "--target", "vax", code=2)["code"], "target-text")
 
+    def test_tasks_are_the_kernels_with_their_calls(self):
+        tasks = self.json("tasks", self.model)
+        self.assertTrue(tasks)
+        for task in tasks:
+            self.assertEqual(set(task), {"name", "function", "weight", "op"})
+            self.assertGreaterEqual(task["weight"], 1)
+        self.assertEqual([t["name"] for t in tasks], sorted(t["name"] for t in tasks))
+
     def test_missing_components_exit_5(self):
         for arguments in (["compile", self.model, "-o", "x", "--target", "c"], ["run", self.model, "--target", "opencl"],
                           ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "onednn"],
                           ["compile", self.model, "-o", "x", "--emit", "tvm"], ["lower", self.model, "--to", "ptx"],
                           ["compile", self.model, "-o", "x", "--cache-dir", "cache"]):
             self.assertEqual(self.error(*arguments, code=5)["code"], "component-missing")
-        for arguments in (["tasks", self.model], ["plan", "x.csv"], ["reduce", self.model, "--check", "true"]):
+        for arguments in (["plan", "x.csv"], ["reduce", self.model, "--check", "true"]):
             self.assertEqual(self.error(*arguments, code=5)["code"], "command-missing")
 
     def test_files_that_are_missing_damaged_or_something_else(self):

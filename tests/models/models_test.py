@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole models against ONNX Runtime without its optimisations: at -O0 and -O3, from the model and from its artifact, on one and
 two threads. `models_test.py [NAME…]` runs some. Prints one line a model and `N passed, N failed`."""
+import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ def tenon(*arguments):
     result = subprocess.run([TENON, *map(str, arguments)], text=True, capture_output=True)
     if result.returncode:
         raise AssertionError(f"tenon {' '.join(map(str, arguments))}: exit {result.returncode}\n{result.stderr[-1500:]}")
+    return result.stdout
 
 
 def reference(path):
@@ -73,14 +76,45 @@ def run_model(name, folder):
     return ", ".join(lines)
 
 
+# Kernels and how often each is called, counted by hand from the architectures.
+RESNET50_TASKS = {
+    "conv_add_relu": [1, *(1, 2, 3), *(1, 3, 1, 3), *(1, 5, 1, 5), *(1, 2, 1, 2)],  # stem; 1x1 in, 3x3 of each stage
+    "conv_add_add_relu": [3, 4, 6, 3],  # 1x1 out of each block
+    "conv_add": [1, 1, 1, 1],  # the way past the first block of each stage
+    "max_pool": [1], "mean": [1], "matmul_add": [1],
+}
+# Twelve layers: q, k, v and no more of one kind of product; 25 norms (one after the embeddings, two in each layer).
+BERT_MATMUL_TASKS = {
+    "matmul_add": [36], "matmul_multiply_add": [12], "matmul": [12], "matmul_add_add": [12, 12],
+    "matmul_add_divide_erf_add_multiply_multiply": [12], "matmul_add_tanh": [1],
+}
+
+
+def check_tasks():
+    """The tasks of two models against tables made by hand; the sums are below the reference's 29 / 58 and 19 / 336."""
+    def tasks(name):
+        found = {}
+        for task in json.loads(tenon("tasks", path_of(name), "--json")):
+            ops = re.sub(r"_\d+$", "", task["name"].removeprefix("fused_"))
+            found.setdefault(ops, []).append(task["weight"])
+        return {k: sorted(v) for k, v in found.items()}
+
+    expected = {k: sorted(v) for k, v in RESNET50_TASKS.items()}
+    assert tasks("resnet50") == expected, f"resnet50: {tasks('resnet50')}, expected {expected}"
+    products = {k: v for k, v in tasks("bert_base").items() if k.startswith("matmul")}
+    assert products == BERT_MATMUL_TASKS, f"bert_base: {products}, expected {BERT_MATMUL_TASKS}"
+    return "ResNet-50 and BERT as counted by hand"
+
+
 def main():
     generate_models.generate(generate_models.cache_folder())
     passed = failed = 0
-    for name in sys.argv[1:] or MODELS:
+    for name in sys.argv[1:] or [*MODELS, "tasks"]:
         start = time.monotonic()
         try:
             with tempfile.TemporaryDirectory() as folder:
-                print(f"{name}: {run_model(name, pathlib.Path(folder))} ({time.monotonic() - start:.0f} s)", flush=True)
+                line = check_tasks() if name == "tasks" else run_model(name, pathlib.Path(folder))
+                print(f"{name}: {line} ({time.monotonic() - start:.0f} s)", flush=True)
             passed += 1
         except AssertionError as error:
             print(f"{name}: FAILED: {error}", flush=True)
