@@ -42,7 +42,7 @@ int fail_internal_error(const std::string& message, bool json) {
 
 /// Commands of the design that this build does not have.
 void add_missing(CLI::App& app, Action& action) {
-  for (const char* name : {"plan", "reduce"}) {
+  for (const char* name : {"plan"}) {
     CLI::App* command = app.add_subcommand(name, "Not part of this build");
     command->allow_extras();
     command->callback([&action, name] {
@@ -60,7 +60,7 @@ int parse_and_run(int argc, const char* const* argv, bool json) {
   app.require_subcommand(1);
   Action action;
   for (auto add : {add_compile, add_run, add_bench, add_profile, add_lower, add_opt, add_inspect, add_verify, add_tasks,
-                   add_lists, add_explain, add_doctor, add_missing})
+                   add_reduce, add_lists, add_explain, add_doctor, add_missing})
     add(app, action);
   try {
     app.parse(argc, argv);

@@ -23,6 +23,7 @@ void add_opt(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
 void add_verify(CLI::App& app, Action& action);
 void add_tasks(CLI::App& app, Action& action);
+void add_reduce(CLI::App& app, Action& action);
 void add_lists(CLI::App& app, Action& action);  // ops, passes, targets
 void add_explain(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);

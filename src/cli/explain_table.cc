@@ -63,6 +63,8 @@ constexpr Explanation kExplanations[] = {
     {"missing-attribute", "a required attribute of an operator is not there", "add it; `tenon ops` describes the operator"},
     {"missing-body", "a loop function has no body", "give it one"},
     {"nesting-too-deep", "an expression or loop nest is nested too deeply to be read", "name parts of it with `let`"},
+    {"nothing-to-reduce", "the command given to `tenon reduce` succeeds on the whole module",
+     "give a command that fails on it: the module's file is its last argument, or stands where the command says {}"},
     {"no-main", "the module has no function `main`", "name the entry `main`"},
     {"no-schedule-trace", "schedules leave no trace in this build",
      "use `tenon lower --explain` to see why a schedule was chosen"},

@@ -302,13 +302,22 @@ class Refusals(CommandTest):
             self.assertGreaterEqual(task["weight"], 1)
         self.assertEqual([t["name"] for t in tasks], sorted(t["name"] for t in tasks))
 
+    def test_reduce_leaves_what_still_fails(self):
+        check = "sh -c 'if grep -q relu \"$1\"; then exit 7; fi' -"
+        reduced = self.json("reduce", self.model, "--check", check, "-o", self.path("reduced.tenon"))
+        self.assertEqual(reduced["status"], 7)
+        self.assertEqual(reduced["nodes"], 1)
+        self.assertEqual(list(self.json("inspect", self.path("reduced.tenon"))["ops"]), ["relu"])
+        self.assertEqual(self.error("reduce", self.model, "--check", "true", "-o", self.path("r.tenon"), code=2)["code"],
+                         "nothing-to-reduce")
+
     def test_missing_components_exit_5(self):
         for arguments in (["compile", self.model, "-o", "x", "--target", "c"], ["run", self.model, "--target", "opencl"],
                           ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "onednn"],
                           ["compile", self.model, "-o", "x", "--emit", "tvm"], ["lower", self.model, "--to", "ptx"],
                           ["compile", self.model, "-o", "x", "--cache-dir", "cache"]):
             self.assertEqual(self.error(*arguments, code=5)["code"], "component-missing")
-        for arguments in (["plan", "x.csv"], ["reduce", self.model, "--check", "true"]):
+        for arguments in (["plan", "x.csv"],):
             self.assertEqual(self.error(*arguments, code=5)["code"], "command-missing")
 
     def test_files_that_are_missing_damaged_or_something_else(self):
