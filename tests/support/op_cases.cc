@@ -234,7 +234,7 @@ void matmul(const Maker& m) {
 struct Taps {
   int64_t kernel, stride, pad, dilation;
 };
-constexpr Taps kTaps[] = {{1, 1, 0, 1}, {3, 1, 1, 1}, {3, 2, 1, 1}, {2, 2, 0, 1}, {2, 1, 1, 2}, {5, 3, 2, 1}};
+constexpr Taps kTaps[] = {{1, 1, 0, 1}, {3, 1, 1, 1}, {3, 2, 1, 1}, {2, 2, 0, 1}, {2, 1, 1, 2}, {5, 3, 2, 1}, {2, 3, 0, 1}};
 
 Attrs window(const Taps& taps, size_t spatial) {
   return {{"strides", Ints(spatial, taps.stride)},

@@ -113,6 +113,9 @@ constexpr Case kBranches[] = {
         y[i] = select(((2 <= i) && (i < 7)), x[(i - 2)], 9.0:f32)
         z[i] = select(((2 <= i) && (i < 7)), b[(i - 2)], 0:i8)
         w[i] = select(((2 <= i) && (i < 7)), select((i < 5), x[(i - 2)], x[(6 - i)]), 0.0:f32) } })"},
+    {"strided_loads_of_which_one_lane_is_in_bounds", R"(primfunc @f(x: f32[12]) -> (y: f32[3,4]) {
+      for i = 0 extent 3 { for l = 0 extent 4 vectorized {
+        y[i, l] = select(((i < 1) && (1 <= l)), x[((i * 3) + ((l * 3) - 3))], 0.0:f32) } } })"},
     {"nested_selects", R"(primfunc @f(x: f32[5]) -> (y: f32[9]) {
       for i = 0 extent 9 { y[i] = select((i < 5), select((x[i] < 0.0:f32), x[i], (x[i] * 2.0:f32)),
           select((i == 8), x[0], 1.0:f32)) } })"},

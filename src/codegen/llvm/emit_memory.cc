@@ -115,7 +115,9 @@ Value* Emitter::load(const tir::Load& n) {
   if (where.every_other && where.in_bounds) return load_every_other(n.buffer, where);
   Value* result = llvm::PoisonValue::get(arithmetic_.type(n.dtype, lanes_));
   for_each_lane([&](int64_t lane) {
-    Value* one = load_at(n.buffer, access(n.buffer, resolve_all(indices)), 0);
+    Access element = access(n.buffer, resolve_all(indices));
+    element.in_bounds = where.in_bounds;  // guarded in every lane or in none
+    Value* one = load_at(n.buffer, element, 0);
     result = b_.CreateInsertElement(result, one, static_cast<uint64_t>(lane));
   });
   return result;
