@@ -274,12 +274,11 @@ Folded fold_reduce(const CallSite& call, std::span<const Array> in) {
 // ONNX rules.
 
 /// What a Reduce node asks for. Its axes were an attribute before they became an input (ReduceSum at 13, the others at 18);
-/// none given means all, or with `noop_with_empty_axes` that the data passes unchanged.
+/// none given means all, or with `noop_with_empty_axes` none: what is done beside the reduction still is.
 struct Request {
   ValueId x;
   std::vector<int64_t> axes;
   bool keepdims = true;
-  bool unchanged = false;
 };
 
 Request read_request(OnnxNode& node, int axes_input_since) {
@@ -292,8 +291,7 @@ Request read_request(OnnxNode& node, int axes_input_since) {
   } else {
     request.axes = node.ints("axes", {});
   }
-  if (!request.axes.empty()) return request;
-  request.unchanged = keep_all;
+  if (!request.axes.empty() || keep_all) return request;
   for (int64_t axis = 0; axis < node.type(0).rank(); ++axis) request.axes.push_back(axis);
   return request;
 }
@@ -305,17 +303,17 @@ ValueId reduce_by(Builder& builder, const OpDef& op, ValueId x, const Request& r
 template <const OpDef& op, int axes_input_since = 18>
 std::vector<ValueId> build_reduce(OnnxNode& node, Builder& builder) {
   Request request = read_request(node, axes_input_since);
-  return {request.unchanged ? request.x : reduce_by(builder, op, request.x, request)};
+  return {request.axes.empty() ? request.x : reduce_by(builder, op, request.x, request)};
 }
 
 std::vector<ValueId> build_l1(OnnxNode& node, Builder& builder) {
   Request request = read_request(node, 18);
-  return {request.unchanged ? request.x : reduce_by(builder, sum, builder.call1(abs, {request.x}), request)};
+  return {reduce_by(builder, sum, builder.call1(abs, {request.x}), request)};
 }
 
 std::vector<ValueId> build_sum_square(OnnxNode& node, Builder& builder) {
   Request request = read_request(node, 18);
-  return {request.unchanged ? request.x : reduce_by(builder, sum, builder.call1(multiply, {request.x, request.x}), request)};
+  return {reduce_by(builder, sum, builder.call1(multiply, {request.x, request.x}), request)};
 }
 
 /// A root or logarithm of integers is computed in f64 and truncated.
@@ -323,7 +321,6 @@ DType real_dtype(DType dtype) { return is_float(dtype) ? dtype : DType::F64; }
 
 std::vector<ValueId> build_l2(OnnxNode& node, Builder& builder) {
   Request request = read_request(node, 18);
-  if (request.unchanged) return {request.x};
   DType dtype = node.type(0).dtype;
   ValueId x = cast_to(builder, request.x, real_dtype(dtype));
   ValueId squares = reduce_by(builder, sum, builder.call1(multiply, {x, x}), request);
@@ -332,7 +329,6 @@ std::vector<ValueId> build_l2(OnnxNode& node, Builder& builder) {
 
 std::vector<ValueId> build_log_sum(OnnxNode& node, Builder& builder) {
   Request request = read_request(node, 18);
-  if (request.unchanged) return {request.x};
   DType dtype = node.type(0).dtype;
   ValueId total = reduce_by(builder, sum, cast_to(builder, request.x, real_dtype(dtype)), request);
   return {cast_to(builder, builder.call1(log, {total}), dtype)};
@@ -341,7 +337,6 @@ std::vector<ValueId> build_log_sum(OnnxNode& node, Builder& builder) {
 /// log(sum(e^(x - m))) + m, where m is the maximum, or 0 if that is infinite or there is no element.
 std::vector<ValueId> build_log_sum_exp(OnnxNode& node, Builder& builder) {
   Request request = read_request(node, 18);
-  if (request.unchanged) return {request.x};
   DType dtype = node.type(0).dtype, real = real_dtype(dtype);
   ValueId x = cast_to(builder, request.x, real);
   Request kept = request;

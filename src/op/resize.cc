@@ -72,24 +72,23 @@ struct Sampling {
 /// is what the scale asks for.
 struct ResizedAxis {
   int64_t axis = 0, in = 0, out = 0;
-  double scale = 1, roi_start = 0, roi_end = 1;
-  double width() const { return scale * static_cast<double>(in); }
+  double scale = 1, width = 0, roi_start = 0, roi_end = 1;
 };
 
 double source_place(const Sampling& sampling, const ResizedAxis& a, double x) {
   const std::string& mode = sampling.coordinate;
   double last = static_cast<double>(a.in) - 1;
   if (mode == "asymmetric") return x / a.scale;
-  if (mode == "align_corners") return a.width() == 1 ? 0 : x * last / (a.width() - 1);
+  if (mode == "align_corners") return a.width == 1 ? 0 : x * last / (a.width - 1);
   if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / a.scale;
-  if (mode == "pytorch_half_pixel" && a.width() == 1) return -0.5;
+  if (mode == "pytorch_half_pixel" && a.width == 1) return -0.5;
   if (mode == "tf_crop_and_resize") {
     double span = (a.roi_end - a.roi_start) * last;
-    return a.roi_start * last + (a.width() == 1 ? span / 2 : x * span / (a.width() - 1));
+    return a.roi_start * last + (a.width == 1 ? span / 2 : x * span / (a.width - 1));
   }
   double place = (x + 0.5) / a.scale - 0.5;
   if (mode != "half_pixel_symmetric") return place;
-  return place + static_cast<double>(a.in) / 2 * (1 - static_cast<double>(a.out) / a.width());
+  return place + static_cast<double>(a.in) / 2 * (1 - static_cast<double>(a.out) / a.width);
 }
 
 /// The cubic convolution kernel at distance `x` (Keys 1981).
@@ -219,7 +218,9 @@ ResizedAxis scaled_axis(OnnxNode& node, const Sampling& sampling, int64_t axis, 
   ResizedAxis a{axis, extent ? *extent : kModel};
   if (!(scale > 0) || scale > 1e6) node.malformed("a scale is out of range", "a number above 0", fmt::format("{}", scale));
   a.scale = scale;
-  a.out = static_cast<int64_t>(std::floor(static_cast<double>(a.in) * scale));
+  // At f32, where 5 times the f32 nearest to 1.8 is 9.
+  a.width = static_cast<float>(a.in) * static_cast<float>(scale);
+  a.out = static_cast<int64_t>(std::floor(a.width));
   bool crops = sampling.coordinate == "tf_crop_and_resize";
   bool known = extent || (!crops && (scale == 1 || repeat_count(tap_table(sampling, a), a) > 0));
   if (!known) node.unsupported(fmt::format("resizing axis {}, whose extent is not known when compiling, by {}", axis, scale));
@@ -288,7 +289,8 @@ std::vector<ResizedAxis> sized_axes(OnnxNode& node, const std::vector<int64_t>& 
     if (!extent) node.unsupported(fmt::format("resizing axis {}, whose extent is not known when compiling", axes[k]));
     if (sizes[k] < 0) node.malformed("a size below 0", {}, std::to_string(sizes[k]));
     ResizedAxis a{axes[k], *extent, sizes[k]};
-    a.scale = *extent == 0 ? 1 : static_cast<double>(sizes[k]) / static_cast<double>(*extent);
+    a.width = static_cast<double>(sizes[k]);
+    a.scale = *extent == 0 ? 1 : a.width / static_cast<double>(*extent);
     common = policy == "not_larger" ? std::min(common, a.scale) : std::max(common, a.scale);
     resized.push_back(a);
   }
@@ -296,7 +298,8 @@ std::vector<ResizedAxis> sized_axes(OnnxNode& node, const std::vector<int64_t>& 
   if (policy != "not_larger" && policy != "not_smaller") node.malformed("an unknown aspect ratio policy", {}, policy);
   for (ResizedAxis& a : resized) {
     a.scale = common;
-    a.out = static_cast<int64_t>(a.width() + 0.5);
+    a.width = common * static_cast<double>(a.in);
+    a.out = static_cast<int64_t>(a.width + 0.5);
   }
   return resized;
 }
