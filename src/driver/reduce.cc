@@ -89,7 +89,12 @@ class Reducer {
   }
 
   Module run() {
-    while (drop_results() | raise_results() | drop_nodes() | bypass()) {
+    bool smaller = true;
+    while (smaller) {
+      smaller = drop_results();
+      smaller = raise_results() || smaller;
+      smaller = drop_nodes() || smaller;
+      smaller = bypass() || smaller;
     }
     return extract(module_, best_);
   }
