@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/target.h"
 #include "graph/op_def.h"
+#include "link/in_place.h"
 
 namespace tenon::link {
 namespace {
@@ -24,6 +25,7 @@ using runtime::Program;
 using runtime::Step;
 
 constexpr uint64_t kAlignment = 64;  // a cache line, and the widest vector
+constexpr uint32_t kNone = UINT32_MAX;
 
 uint64_t align_up(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -81,8 +83,9 @@ struct Value {
 
 class Linker {
  public:
-  Linker(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch)
-      : module_(module), scratch_(scratch), main_(main_of(module)) {}
+  Linker(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch,
+         const LinkOptions& options)
+      : module_(module), scratch_(scratch), options_(options), main_(main_of(module)) {}
 
   Linked run() {
     describe_interface();
@@ -136,11 +139,16 @@ class Linker {
     for (uint32_t i = 0; i < main_.params.size(); ++i) define(Argument{Place::Input, i});
   }
 
-  void define(std::optional<Argument> place, int64_t bytes = 0) {
+  /// The next value: memory of its own, or that of a root.
+  void define(std::optional<Argument> place, int64_t bytes = 0, uint32_t root = kNone) {
     auto index = static_cast<uint32_t>(values_.size());
     int64_t now = this_step();
-    values_.push_back({index, place, now, now + 1});
+    if (root == kNone) root = index;
+    values_.push_back({root, place, now, now + 1});
+    values_[root].end = std::max(values_[root].end, now + 1);
     bytes_.push_back(bytes);
+    reads_left_.push_back(0);
+    reads_left_[root] += uses_[index];
   }
 
   int64_t this_step() const { return static_cast<int64_t>(linked_.program.steps.size()); }
@@ -164,26 +172,46 @@ class Linker {
   void visit_call(const Node& node) {
     if (attribute<bool>(node.attrs, "view", false)) {
       check(node.inputs.size() == 1 && node.types.size() == 1, "a view has one operand and one result");
-      define(std::nullopt);
-      values_.back().root = values_[node.inputs[0].index].root;
+      uint32_t root = values_[node.inputs[0].index].root;
+      --reads_left_[root];
+      define(std::nullopt, 0, root);
       return;
     }
     Step step;
     step.kernel = kernel_of(node);
     step.label = node.name.empty() ? node.callee : node.name;
     step.flops = attribute<double>(module_.prim_funcs.find(node.callee)->second.attrs, "flops", 0.0);
-    step_values_.emplace_back();
+    std::vector<uint32_t> roots;
     for (ValueId input : node.inputs) {
-      Value& root = values_[values_[input.index].root];
-      root.end = std::max(root.end, this_step() + 1);
-      step_values_.back().push_back(values_[input.index].root);
+      uint32_t root = values_[input.index].root;
+      values_[root].end = std::max(values_[root].end, this_step() + 1);
+      --reads_left_[root];
+      roots.push_back(root);
     }
-    for (const TensorType& type : node.types) {
-      Shape shape = static_shape(type, &node, node.callee);
-      step_values_.back().push_back(static_cast<uint32_t>(values_.size()));
-      define(std::nullopt, element_count(shape) * byte_size(type.dtype));
+    std::vector<uint32_t> taken = memory_taken_over(node, roots);
+    for (size_t k = 0; k < node.types.size(); ++k) {
+      Shape shape = static_shape(node.types[k], &node, node.callee);
+      define(std::nullopt, element_count(shape) * byte_size(node.types[k].dtype), taken[k]);
+      roots.push_back(values_.back().root);
     }
+    step_values_.push_back(std::move(roots));
     linked_.program.steps.push_back(std::move(step));
+  }
+
+  /// For each result the operand's root whose memory it overwrites, or kNone: planned memory that nothing reads after this
+  /// step, that this step reads once, and that its loops are proven to read no later than they overwrite it.
+  std::vector<uint32_t> memory_taken_over(const Node& node, const std::vector<uint32_t>& roots) {
+    std::vector<uint32_t> taken(node.types.size(), kNone);
+    if (!options_.in_place) return taken;
+    auto [known, inserted] = in_place_.try_emplace(node.callee);
+    if (inserted) known->second = in_place_pairs(module_.prim_funcs.find(node.callee)->second);
+    for (const InPlace& pair : known->second) {
+      uint32_t root = roots[pair.input];
+      bool free = taken[pair.output] == kNone && std::find(taken.begin(), taken.end(), root) == taken.end();
+      bool last = !values_[root].place && reads_left_[root] == 0 && std::count(roots.begin(), roots.end(), root) == 1;
+      if (free && last) taken[pair.output] = root;
+    }
+    return taken;
   }
 
   uint32_t kernel_of(const Node& node) {
@@ -254,12 +282,15 @@ class Linker {
 
   const graph::Module& module_;
   const std::map<std::string, KernelScratch, std::less<>>& scratch_;
+  const LinkOptions& options_;
   const graph::Function& main_;
   Linked linked_;
   std::vector<uint32_t> uses_ = graph::use_counts(main_);
   ConstantBlob constants_;
-  std::vector<Value> values_;   // by value id
-  std::vector<int64_t> bytes_;  // of what kernels make
+  std::vector<Value> values_;         // by value id
+  std::vector<int64_t> bytes_;        // of what kernels make
+  std::vector<uint32_t> reads_left_;  // of a root: operands and results of `main` to come that are its memory
+  std::map<std::string, std::vector<InPlace>, std::less<>> in_place_;  // by kernel
   std::map<std::string, uint32_t, std::less<>> kernels_;
   std::vector<std::vector<uint32_t>> step_values_;  // per step, the root behind each argument
   std::vector<uint32_t> planned_;                   // the roots in the arena
@@ -267,8 +298,9 @@ class Linker {
 
 }  // namespace
 
-Linked link_program(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch) {
-  return Linker(module, scratch).run();
+Linked link_program(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch,
+                    const LinkOptions& options) {
+  return Linker(module, scratch, options).run();
 }
 
 }  // namespace tenon::link

@@ -129,6 +129,7 @@ class Contraction {
   bool read();
   bool sort_axes();
   void merge_axes();
+  bool could_overwrite() const;
   void choose_tiles();
   bool choose_storage();
   void choose_blocks();
@@ -271,9 +272,31 @@ void Contraction::merge_axes() {
   panels_first_ = lanes_ == Lanes::AcrossOutput && step_depth() == 1;
 }
 
+/// Whether the result could overwrite something that the epilogue reads: then no element may be computed twice.
+bool Contraction::could_overwrite() const {
+  const std::vector<Buffer>& params = emission_.graph.func->params;
+  auto is_input = [&](const Buffer& buffer) {
+    for (size_t i = 0; i < static_cast<size_t>(emission_.graph.func->num_inputs); ++i)
+      if (params[i]->name == buffer->name) return i >= request_.constant_params.size() || !request_.constant_params[i];
+    return false;
+  };
+  std::vector<Expr> stored;
+  for (const Stmt& s : epilogue_)
+    if (const Store* st = as<Store>(s)) stored.push_back(st->indices[0]);
+  bool found = false;
+  for (const Stmt& s : epilogue_)
+    visit_exprs(s, [&](const Expr& x) {
+      const Load* l = as<Load>(x);
+      if (l && is_input(l->buffer))
+        for (const Expr& index : stored) found |= structural_equal(index, l->indices[0]);
+    });
+  return found;
+}
+
 void Contraction::choose_tiles() {
-  tile_ = choose_register_tile({b_.axis.extent, v_.axis.extent, byte_size(dtype_), v_.param < 0 && !v_.at_run_time},
-                               request_.target.machine);
+  tile_ = choose_register_tile(
+      {b_.axis.extent, v_.axis.extent, byte_size(dtype_), v_.param < 0 && !v_.at_run_time, could_overwrite()},
+      request_.target.machine);
   v_.width = tile_.vectors * tile_.lanes;
   b_.width = tile_.rows;
   v_.axis_tiles = (v_.axis.extent + v_.width - 1) / v_.width;

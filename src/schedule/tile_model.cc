@@ -29,10 +29,11 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 RegisterTile choose_register_tile(const TileShape& shape, const Machine& machine) {
+  constexpr double kWorthOfWhole = 1.04;
+  constexpr double kMost = std::numeric_limits<double>::infinity();
   int64_t m = shape.m, n = shape.n;
   int64_t lanes = std::max<int64_t>(1, std::min<int64_t>(machine.vector_bytes / shape.element_bytes, n));
-  RegisterTile best{1, 1, lanes};
-  double best_cycles = std::numeric_limits<double>::infinity();
+  RegisterTile best{1, 1, lanes, kMost}, whole{1, 1, lanes, kMost};
   for (int64_t vectors = 1; vectors <= 6 && vectors * lanes <= n; ++vectors) {
     for (int64_t rows = 1; rows <= std::min<int64_t>(m, machine.vector_registers); ++rows) {
       // One operand is held whole while the other passes through one register; three quarters of the registers is what the
@@ -40,15 +41,17 @@ RegisterTile choose_register_tile(const TileShape& shape, const Machine& machine
       int64_t registers = rows * vectors + std::min(rows, vectors) + 1;
       if (registers > machine.vector_registers || rows * vectors > machine.vector_registers * 3 / 4 || rows > kMostRows) break;
       double tiles = static_cast<double>(ceil_div(m, rows) * ceil_div(n, vectors * lanes));
-      double cycles = tiles * cycles_per_step(rows, vectors, shape);
-      bool better = cycles < best_cycles * 0.999 || (cycles < best_cycles * 1.001 && rows * vectors > best.rows * best.vectors);
-      if (better) {
-        best_cycles = std::min(best_cycles, cycles);
-        best = {rows, vectors, lanes, best_cycles};
-      }
+      RegisterTile tile{rows, vectors, lanes, tiles * cycles_per_step(rows, vectors, shape)};
+      auto improve = [&](RegisterTile& on) {
+        bool better =
+            tile.cycles < on.cycles * 0.999 || (tile.cycles < on.cycles * 1.001 && rows * vectors > on.rows * on.vectors);
+        if (better) on = {rows, vectors, lanes, std::min(on.cycles, tile.cycles)};
+      };
+      improve(best);
+      if (m % rows == 0 && n % (vectors * lanes) == 0) improve(whole);
     }
   }
-  return best;
+  return shape.whole && whole.cycles <= best.cycles * kWorthOfWhole ? whole : best;
 }
 
 }  // namespace tenon::schedule

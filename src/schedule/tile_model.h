@@ -19,6 +19,7 @@ struct TileShape {
   int64_t n = 1;           // of the vector operand
   int element_bytes = 4;   // of the accumulator
   bool unaligned = false;  // vectors are read in place, at any alignment
+  bool whole = false;      // tiles that divide the result are worth a little: nothing is computed twice
 };
 
 /// The tile with the fewest estimated cycles whose accumulators, operands and broadcasts fit the vector registers.

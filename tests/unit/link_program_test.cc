@@ -4,6 +4,7 @@
 
 #include "base/function_ref.h"
 #include "link/link.h"
+#include "tir/text.h"
 
 namespace tenon::link {
 namespace {
@@ -34,14 +35,26 @@ class Main {
     if (view) node.attrs["view"] = true;
     return builder_.append(node)[0];
   }
+  /// A kernel that adds one to each element.
+  ValueId call_add_one(ValueId input) {
+    module_.prim_funcs["add_one"] = tir::parse_prim_func("test", R"(primfunc @add_one(x: f32[100]) -> (y: f32[100]) {
+      for i = 0 extent 100 { y[i] = (x[i] + 1.0:f32) } })");
+    Node node;
+    node.kind = NodeKind::CallLowered;
+    node.callee = "add_one";
+    node.inputs = {input};
+    node.types = {type_};
+    return builder_.append(node)[0];
+  }
   ValueId constant(float value) {
     return builder_.constant(array_of<float>(DType::F32, {100}, std::vector<float>(100, value)), "w");
   }
-  Linked link(std::vector<ValueId> results, const std::map<std::string, KernelScratch, std::less<>>& scratch = {}) {
+  Linked link(std::vector<ValueId> results, const std::map<std::string, KernelScratch, std::less<>>& scratch = {},
+              const LinkOptions& options = {}) {
     std::vector<std::string> names;
     for (size_t i = 0; i < results.size(); ++i) names.push_back("out:" + std::to_string(i));
     module_.functions["main"] = builder_.finish(std::move(results), std::move(names));
-    return link_program(module_, scratch);
+    return link_program(module_, scratch, options);
   }
 
   Module module_;
@@ -68,6 +81,42 @@ TEST(Link, AChainAlternatesBetweenTwoBuffersAndEndsInTheOutput) {
   EXPECT_EQ(linked.program.arena_lower_bound, 800u);
   EXPECT_EQ(linked.program.steps[1].label, "node of b");
   EXPECT_EQ(linked.program.outputs[0].name, "out:0");
+}
+
+TEST(Link, AResultOverwritesAnOperandThatNothingReadsLater) {
+  Main main(1);
+  ValueId a = main.call("a", {kInput}), b = main.call_add_one(a), c = main.call("c", {b});
+  Linked linked = main.link({c});
+  EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Arena, 0}, {Place::Arena, 0}}));
+  EXPECT_EQ(linked.program.arena_bytes, 400u);
+}
+
+TEST(Link, AnOperandReadLaterIsNotOverwritten) {
+  Main main(1);
+  ValueId a = main.call("a", {kInput}), b = main.call_add_one(a), c = main.call("c", {b, a});
+  Linked linked = main.link({c});
+  EXPECT_NE(args(linked, 1)[0], args(linked, 1)[1]);
+}
+
+TEST(Link, AViewReadLaterKeepsItsOperand) {
+  Main main(1);
+  ValueId a = main.call("a", {kInput}), view = main.call("v", {a}, true), b = main.call_add_one(a);
+  Linked linked = main.link({main.call("c", {b, view})});
+  EXPECT_NE(args(linked, 1)[0], args(linked, 1)[1]);
+}
+
+TEST(Link, InputsConstantsAndOutputsAreNeverOverwritten) {
+  Main main(1);
+  ValueId of_input = main.call_add_one(kInput), of_constant = main.call_add_one(main.constant(1));
+  ValueId a = main.call("a", {of_input, of_constant}), of_output = main.call_add_one(a);
+  Linked linked = main.link({a, main.call("b", {of_output})});
+  for (size_t step : {0u, 1u, 3u}) EXPECT_NE(args(linked, step)[0], args(linked, step)[1]) << step;
+}
+
+TEST(Link, NothingIsOverwrittenWhenTheOptionIsOff) {
+  Main main(1);
+  Linked linked = main.link({main.call("c", {main.call_add_one(main.call("a", {kInput}))})}, {}, {.in_place = false});
+  EXPECT_NE(args(linked, 1)[0], args(linked, 1)[1]);
 }
 
 TEST(Link, OneKernelUsedTwiceIsOneSymbol) {
