@@ -29,6 +29,19 @@ bool spatial(const Program& program, const Place& place) {
   });
 }
 
+/// The one buffer that a block stores, where it is declared in the function and no other block writes it; null otherwise.
+tir::Buffer own_buffer(const Program& program, const BlockPlace& place) {
+  std::optional<PointBlock> points = point_block(*place.block);
+  if (!points || points->outputs.size() != 1) return {};
+  const tir::Buffer& buffer = points->outputs[0];
+  return program.is_param(buffer) || program.writers(buffer).size() != 1 ? tir::Buffer() : buffer;
+}
+
+/// Whether a block may run again for some of its points.
+constexpr auto repeatable = [](const BlockPlace& place) {
+  return is_complete(*place.block) || (is_reduction(*place.block) && meets_whole(place, tir::IterKind::Reduce));
+};
+
 }  // namespace
 
 const Place* StepProposer::some_loop(const Program& program, function_ref<bool(const Place&)> fits) {
@@ -82,14 +95,115 @@ StepProposer::Args StepProposer::any_serial(const Program& program) {
   return {{program.loop_name(loop_of(*loop))}};
 }
 
+StepProposer::Args StepProposer::compute_inline(const Program& program) {
+  const BlockPlace* block =
+      some_block(program, [&](const BlockPlace& p) { return is_complete(*p.block) && own_buffer(program, p); });
+  if (!block) return std::nullopt;
+  return {{block->block->name}};
+}
+
+StepProposer::Args StepProposer::reverse_compute_inline(const Program& program) {
+  const BlockPlace* block = some_block(program, [&](const BlockPlace& p) {
+    if (!is_complete(*p.block)) return false;
+    return std::any_of(p.block->reads.begin(), p.block->reads.end(), [&](const tir::Region& r) {
+      std::vector<const BlockPlace*> writers = program.writers(r.buffer);
+      return writers.size() == 1 && is_complete(*writers[0]->block) && program.readers(r.buffer).size() == 1 &&
+             !program.is_param(r.buffer);
+    });
+  });
+  if (!block) return std::nullopt;
+  return {{block->block->name}};
+}
+
+StepProposer::Args StepProposer::compute_at(const Program& program) {
+  const BlockPlace* block = some_block(program, [&](const BlockPlace& p) { return repeatable(p) && own_buffer(program, p); });
+  if (!block) return std::nullopt;
+  std::vector<const BlockPlace*> readers = program.readers(own_buffer(program, *block));
+  const Place* loop = some_loop(program, [&](const Place& l) {
+    bool around_all =
+        std::all_of(readers.begin(), readers.end(), [&](const BlockPlace* r) { return r == block || r->inside(l.stmt); });
+    return around_all && !block->inside(l.stmt) && readers.size() > (is_complete(*block->block) ? 0u : 1u);
+  });
+  if (!loop) return std::nullopt;
+  return {{block->block->name, program.loop_name(loop_of(*loop))}};
+}
+
+StepProposer::Args StepProposer::reverse_compute_at(const Program& program) {
+  struct Pair {
+    const BlockPlace* block;
+    const Place* loop;
+  };
+  std::vector<Pair> pairs;
+  for (const BlockPlace& block : program.blocks()) {
+    if (!repeatable(block)) continue;
+    for (const tir::Region& r : block.block->reads)
+      for (const BlockPlace* writer : program.writers(r.buffer)) {
+        if (writer == &block || !meets_whole(*writer, tir::IterKind::Spatial)) continue;
+        for (const Place& loop : program.loops())
+          if (writer->inside(loop.stmt) && !block.inside(loop.stmt) && spatial(program, loop)) pairs.push_back({&block, &loop});
+      }
+  }
+  if (pairs.empty()) return std::nullopt;
+  Pair chosen = any(pairs);
+  return {{chosen.block->block->name, program.loop_name(loop_of(*chosen.loop))}};
+}
+
+StepProposer::Args StepProposer::cache_read(const Program& program) {
+  const BlockPlace* block = some_block(program, [](const BlockPlace& p) { return !p.block->reads.empty(); });
+  if (!block) return std::nullopt;
+  const tir::Buffer& buffer = any(block->block->reads).buffer;
+  if (writes(*block->block, buffer)) return std::nullopt;
+  return {{block->block->name, buffer->name, some_scope()}};
+}
+
+StepProposer::Args StepProposer::cache_write(const Program& program) {
+  const BlockPlace* block = some_block(program, repeatable);
+  if (!block) return std::nullopt;
+  return {{block->block->name, any(block->block->writes).buffer->name, some_scope()}};
+}
+
+StepProposer::Args StepProposer::set_scope(const Program& program) {
+  std::vector<std::string> names;
+  visit(program.func().body, [&](const tir::Stmt& s) {
+    if (const auto* a = as<tir::Allocate>(s)) names.push_back(a->buffer->name);
+  });
+  if (names.empty()) return std::nullopt;
+  return {{any(names), some_scope()}};
+}
+
+StepProposer::Args StepProposer::decompose_reduction(const Program& program) {
+  const BlockPlace* block = some_block(program, [](const BlockPlace& p) { return is_reduction(*p.block); });
+  if (!block) return std::nullopt;
+  std::set<std::string> reduce = bound_loops(*block->block, tir::IterKind::Reduce);
+  std::vector<std::string> loops;
+  for (const For* l : block->loops()) {
+    loops.push_back(program.loop_name(*l));
+    if (reduce.contains(std::string(var_name(l->var)))) break;
+  }
+  if (loops.empty()) return std::nullopt;
+  return {{block->block->name, any(loops)}};
+}
+
 std::optional<Step> StepProposer::propose(const tir::PrimFunc& function) {
   struct Choice {
     const char* primitive;
     Args (StepProposer::*args)(const Program&);
   };
   static constexpr Choice kChoices[] = {
-      {"split", &StepProposer::split},           {"fuse", &StepProposer::fuse},         {"reorder", &StepProposer::reorder},
-      {"vectorize", &StepProposer::independent}, {"unroll", &StepProposer::any_serial}, {"parallel", &StepProposer::independent},
+      {"cache_read", &StepProposer::cache_read},
+      {"cache_write", &StepProposer::cache_write},
+      {"compute_at", &StepProposer::compute_at},
+      {"compute_inline", &StepProposer::compute_inline},
+      {"decompose_reduction", &StepProposer::decompose_reduction},
+      {"fuse", &StepProposer::fuse},
+      {"parallel", &StepProposer::independent},
+      {"reorder", &StepProposer::reorder},
+      {"reverse_compute_at", &StepProposer::reverse_compute_at},
+      {"reverse_compute_inline", &StepProposer::reverse_compute_inline},
+      {"set_scope", &StepProposer::set_scope},
+      {"split", &StepProposer::split},
+      {"unroll", &StepProposer::any_serial},
+      {"vectorize", &StepProposer::independent},
   };
   const Choice& choice = kChoices[pick(static_cast<int>(std::size(kChoices)))];
   Args args = (this->*choice.args)(Program(function));

@@ -33,6 +33,15 @@ class StepProposer {
   Args reorder(const schedule::Program& program);
   Args independent(const schedule::Program& program);
   Args any_serial(const schedule::Program& program);
+  Args compute_inline(const schedule::Program& program);
+  Args reverse_compute_inline(const schedule::Program& program);
+  Args compute_at(const schedule::Program& program);
+  Args reverse_compute_at(const schedule::Program& program);
+  Args cache_read(const schedule::Program& program);
+  Args cache_write(const schedule::Program& program);
+  Args set_scope(const schedule::Program& program);
+  Args decompose_reduction(const schedule::Program& program);
+  std::string some_scope() { return pick(2) ? "local" : "global"; }
 
   std::mt19937_64 random_;
 };

@@ -214,6 +214,8 @@ Interval interval(const Expr& index, int64_t extent, const std::set<std::string>
   return {base.expr(), extent};
 }
 
+}  // namespace
+
 Interval hull(const Interval& a, const Interval& b, const Ranges& ranges, int64_t whole) {
   Expr distance = simplify(b.base - a.base, ranges);
   const int64_t* d = as_int(distance);
@@ -222,8 +224,6 @@ Interval hull(const Interval& a, const Interval& b, const Ranges& ranges, int64_
   if (high - low >= whole) return {Expr(0), whole};
   return {simplify(a.base + Expr(low), ranges), high - low};
 }
-
-}  // namespace
 
 Box box_of(const Program& program, const std::vector<Access>& accesses, const Buffer& buffer, const Stmt& within) {
   Box out;
@@ -240,6 +240,21 @@ Box box_of(const Program& program, const std::vector<Access>& accesses, const Bu
     out.push_back(all ? *all : Interval{Expr(0), whole});
   }
   return out;
+}
+
+bool fills(const Access& access, const Box& box, const Stmt& within) {
+  if (std::any_of(access.extent.begin(), access.extent.end(), [](int64_t e) { return e != 1; })) return false;
+  std::vector<int64_t> extents;
+  for (const Interval& i : box) extents.push_back(i.extent);
+  Domain domain = domain_around(*access.place, within), inside = domain;
+  std::erase_if(inside.guards, [&](const Expr& g) {
+    const Binary* b = as<Binary>(g);
+    return b && b->op == BinaryOp::Lt &&
+           std::any_of(access.place->block->iters.begin(), access.place->block->iters.end(), [&](const IterVar& iter) {
+             return structural_equal(b->a, iter.binding) && structural_equal(b->b, iter.extent);
+           });
+  });
+  return dense(access.min, extents, domain) || dense(access.min, extents, inside);
 }
 
 void refresh_regions(const Block& block, std::vector<Region>& reads, std::vector<Region>& writes) {
@@ -353,31 +368,76 @@ std::set<std::string> bound_loops(const Block& block, IterKind kind) {
   return out;
 }
 
-bool reduces_whole(const BlockPlace& place) {
-  std::set<std::string> spatial = bound_loops(*place.block, IterKind::Spatial),
-                        reduce = bound_loops(*place.block, IterKind::Reduce);
+bool meets_whole(const BlockPlace& place, IterKind kind) {
+  IterKind other = kind == IterKind::Reduce ? IterKind::Spatial : IterKind::Reduce;
+  std::set<std::string> followed = bound_loops(*place.block, kind), others = bound_loops(*place.block, other);
   Domain all = domain_around(place), own;
   for (const Extent& v : all.vars) {
-    if (!reduce.contains(v.name)) continue;
-    if (spatial.contains(v.name)) return false;
+    if (!followed.contains(v.name)) continue;
+    if (others.contains(v.name)) return false;
     own.vars.push_back(v);
   }
   for (const Expr& g : all.guards) {
-    bool of_reduce = false, of_others = false;
+    bool of_followed = false, of_others = false;
     visit_exprs(g, [&](const Expr& x) {
-      if (const Var* v = as<Var>(x)) (reduce.contains(v->name) ? of_reduce : of_others) = true;
+      if (const Var* v = as<Var>(x)) (followed.contains(v->name) ? of_followed : of_others) = true;
     });
-    if (of_reduce && of_others) return false;
-    if (of_reduce) own.guards.push_back(g);
+    if (of_followed && of_others) return false;
+    if (of_followed) own.guards.push_back(g);
   }
   std::vector<Expr> bindings;
   std::vector<int64_t> extents;
   for (const IterVar& iter : place.block->iters) {
-    if (iter.kind != IterKind::Reduce) continue;
+    if (iter.kind != kind) continue;
     bindings.push_back(iter.binding);
     extents.push_back(int_value(iter.extent));
   }
   return bijective(bindings, extents, own);
+}
+
+PointBlock require_repeatable(const BlockPlace& place, std::string_view step) {
+  const Block& b = *place.block;
+  if (!is_complete(b) && !(is_reduction(b) && meets_whole(place, IterKind::Reduce)))
+    fail_step("schedule-not-complete",
+              {.message = fmt::format("block `{}` cannot be run again for a part of its points", b.name),
+               .expected = fmt::format("a complete block or a whole reduction for `{}`", step),
+               .found = updates(b) ? "a block that updates what was stored before" : "stores that its points share, or none",
+               .hint = b.init ? "" : "take the step before `decompose_reduction`, `tensorize` and `transform_layout`"});
+  return *point_block(b);
+}
+
+void require_only_writer(const Program& program, const BlockPlace& place, const Buffer& buffer) {
+  for (const BlockPlace* writer : program.writers(buffer))
+    if (writer->block != place.block)
+      fail_step("schedule-writers", {.message = fmt::format("`{}` is written by `{}` too", buffer->name, writer->block->name),
+                                     .expected = fmt::format("`{}` as its only writer", place.block->name),
+                                     .found = fmt::format("block `{}`", writer->block->name)});
+}
+
+std::optional<AxisVars> plain_indices(const Block& block, const Buffer& buffer, const std::vector<Expr>& indices) {
+  AxisVars out;
+  for (size_t axis = 0; axis < indices.size(); ++axis) {
+    const Var* v = as<Var>(indices[axis]);
+    auto iter = std::find_if(block.iters.begin(), block.iters.end(),
+                             [&](const IterVar& i) { return v && var_name(i.var) == v->name && i.kind == IterKind::Spatial; });
+    const int64_t *constant = as_int(indices[axis]), *extent = as_int(buffer->shape[axis]);
+    bool unit = constant && *constant == 0 && extent && *extent == 1;
+    bool found = iter != block.iters.end() && std::find(out.begin(), out.end(), &*iter) == out.end();
+    if (!unit && !found) return std::nullopt;
+    out.push_back(unit ? nullptr : &*iter);
+  }
+  return out;
+}
+
+AxisVars require_plain_indices(const Block& block, const Buffer& buffer, const std::vector<Expr>& indices) {
+  std::optional<AxisVars> out = plain_indices(block, buffer, indices);
+  if (out) return *out;
+  std::string found;
+  for (const Expr& e : indices) found += (found.empty() ? "" : ", ") + print(e);
+  fail_step("schedule-not-complete", {.message = fmt::format("`{}` stores at `{}[{}]`", block.name, buffer->name, found),
+                                      .expected = "a spatial variable of its own as each index",
+                                      .found = found,
+                                      .hint = "take the step before `transform_layout`"});
 }
 
 void require_inputs_before(const Program& program, const Block& block, const Stmt& at, const std::vector<Stmt>& around_at,

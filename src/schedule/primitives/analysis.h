@@ -24,6 +24,17 @@ bool updates(const tir::Block& block);
 /// A block whose every spatial point is computed from other buffers alone, with every variable of more than one value an index of
 /// its own of each store: it may run for a point any number of times.
 bool is_complete(const tir::Block& block);
+/// Refuses (`schedule-not-complete`) a block that cannot be run again as a whole for some of its spatial points: one that is
+/// neither complete nor a reduction over whole loops. Its stores, one for each output.
+PointBlock require_repeatable(const BlockPlace& place, std::string_view step);
+/// Refuses (`schedule-writers`) a buffer with other writers.
+void require_only_writer(const Program& program, const BlockPlace& place, const Buffer& buffer);
+/// The variable that each axis of a store is the index of, `nullptr` for a constant index.
+using AxisVars = std::vector<const tir::IterVar*>;
+/// Nothing unless every index is a spatial variable of its own, or 0 on an axis of extent 1.
+std::optional<AxisVars> plain_indices(const tir::Block& block, const Buffer& buffer, const std::vector<Expr>& indices);
+/// As above; refuses (`schedule-not-complete`) other indices.
+AxisVars require_plain_indices(const tir::Block& block, const Buffer& buffer, const std::vector<Expr>& indices);
 /// A block with `init`, whose spatial variables are the indices of its stores: run for all reduce points of a spatial point, it
 /// may be run again as a whole.
 bool is_reduction(const tir::Block& block);
@@ -54,8 +65,13 @@ struct Interval {
   int64_t extent = 1;
 };
 using Box = std::vector<Interval>;
+/// The smallest interval around both, cut to [0, whole); all of that where their distance is not known.
+Interval hull(const Interval& a, const Interval& b, const tir::Ranges& ranges, int64_t whole);
 /// The smallest such box around accesses while every loop outside `within` is fixed, cut to the buffer where that is decided.
 Box box_of(const Program& program, const std::vector<Access>& accesses, const Buffer& buffer, const Stmt& within);
+/// Whether the box is just what a block's writes touch while every loop outside `within` is fixed, but for points outside the
+/// block's domain.
+bool fills(const Access& access, const Box& box, const Stmt& within);
 /// The regions of a block's body as it stands: one element where the index follows the block's variables, else the whole buffer.
 void refresh_regions(const tir::Block& block, std::vector<tir::Region>& reads, std::vector<tir::Region>& writes);
 /// The block with another body and regions to match.
@@ -70,8 +86,9 @@ std::optional<std::string> conflict(const Program& program, const Place& loop, c
 void require_independent(const Program& program, const Place& loop, std::string_view step);
 /// The loops, as variables, that a block's variables of one kind are bound to.
 std::set<std::string> bound_loops(const tir::Block& block, tir::IterKind kind);
-/// Whether the block's reduce variables meet each reduce point once, the first point first, in loops that have no other use.
-bool reduces_whole(const BlockPlace& place);
+/// Whether the block's variables of one kind meet each of their points once, the first point first, in loops that its other
+/// variables do not follow.
+bool meets_whole(const BlockPlace& place, tir::IterKind kind);
 /// Refuses (`schedule-order`) unless what the block reads is complete before a statement `at` at whose level it is to run:
 /// every writer stands before it and has its reduce loops to itself. `except` may be written inside `at`.
 void require_inputs_before(const Program& program, const tir::Block& block, const Stmt& at, const std::vector<Stmt>& around_at,

@@ -116,7 +116,7 @@ void require_update_order(const BlockPlace& place, const Stmt& outermost, const 
   std::vector<Expr> bindings;
   for (const IterVar& iter : b.iters) bindings.push_back(iter.binding);
   Domain domain = domain_around(place, outermost);
-  bool whole = !b.init || reduces_whole(place);
+  bool whole = !b.init || meets_whole(place, IterKind::Reduce);
   if (!whole || !injective(bindings, domain))
     fail_step("schedule-binding", {.message = fmt::format("the loops do not run each point of `{}` once", b.name),
                                    .expected = "block variables that are sums of distinct loops, spatial and reduce apart",

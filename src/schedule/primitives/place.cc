@@ -25,6 +25,8 @@ std::string_view var_name(const Expr& variable) { return as<Var>(variable)->name
 
 int64_t extent_of(const For& loop) { return int_value(loop.extent); }
 
+bool runs_on_workers(ForKind kind) { return kind == ForKind::Parallel; }
+
 namespace {
 
 bool lists(const std::vector<Region>& regions, const Buffer& buffer) {
@@ -210,29 +212,37 @@ std::vector<Buffer> shared_written(const Program& program, const Stmt& s) {
 
 namespace {
 
+/// One statement for a list of what is left; null for an empty one.
+Stmt joined(std::vector<Stmt> list) {
+  if (list.empty()) return {};
+  return list.size() == 1 && !as<Allocate>(list[0]) ? list[0] : scoped(std::move(list));
+}
+
 /// Null where nothing is left.
-Stmt replace_in(const Stmt& s, const Stmt& old, const Stmt& with) {
-  if (s.same_as(old)) return with;
-  if (s->kind == StmtKind::Block) return s;
+Stmt splice_in(const Stmt& s, const Stmt& old, const std::vector<Stmt>& with) {
+  if (s.same_as(old)) return joined(with);
   if (const Seq* list = as<Seq>(s)) {
     std::vector<Stmt> out;
     bool changed = false;
     for (const Stmt& child : list->stmts) {
-      Stmt mapped = replace_in(child, old, with);
+      if (child.same_as(old)) {
+        out.insert(out.end(), with.begin(), with.end());
+        changed = true;
+        continue;
+      }
+      Stmt mapped = splice_in(child, old, with);
       changed |= !mapped.same_as(child);
       if (mapped) out.push_back(std::move(mapped));
     }
-    if (!changed) return s;
-    if (out.empty()) return {};
-    return out.size() == 1 && !as<Allocate>(out[0]) ? out[0] : scoped(std::move(out));
+    return changed ? joined(std::move(out)) : s;
   }
   if (const For* loop = as<For>(s)) {
-    Stmt body = replace_in(loop->body, old, with);
+    Stmt body = splice_in(loop->body, old, with);
     if (body.same_as(loop->body)) return s;
     return body ? for_loop(loop->var, loop->min, loop->extent, loop->loop_kind, body) : body;
   }
   if (const If* branch = as<If>(s)) {
-    Stmt body = replace_in(branch->then_case, old, with);
+    Stmt body = splice_in(branch->then_case, old, with);
     if (body.same_as(branch->then_case)) return s;
     return body ? if_then(branch->condition, body) : body;
   }
@@ -241,9 +251,13 @@ Stmt replace_in(const Stmt& s, const Stmt& old, const Stmt& with) {
 
 }  // namespace
 
-Stmt replace(const Stmt& root, const Stmt& old, const Stmt& with) {
-  Stmt out = replace_in(root, old, with);
+Stmt splice(const Stmt& root, const Stmt& old, const std::vector<Stmt>& with) {
+  Stmt out = splice_in(root, old, with);
   return out ? out : scoped({});
+}
+
+Stmt replace(const Stmt& root, const Stmt& old, const Stmt& with) {
+  return splice(root, old, with ? std::vector<Stmt>{with} : std::vector<Stmt>{});
 }
 
 Stmt nest(const std::vector<Axis>& axes, Stmt body) {

@@ -83,6 +83,8 @@ class Program {
 };
 
 int64_t extent_of(const tir::For& loop);
+/// Whether iterations run on several workers at once, each with local memory of its own.
+bool runs_on_workers(tir::ForKind kind);
 bool writes(const tir::Block& block, const Buffer& buffer);
 bool reads(const tir::Block& block, const Buffer& buffer);
 /// The buffers that are written under a statement and declared outside it, by name.
@@ -90,6 +92,8 @@ std::vector<Buffer> shared_written(const Program& program, const Stmt& s);
 
 /// `root` with one statement replaced; a null replacement removes it with the loops and branches it leaves empty.
 Stmt replace(const Stmt& root, const Stmt& old, const Stmt& with);
+/// `root` with one statement replaced by several, in its Seq if it stands in one, else in a new one.
+Stmt splice(const Stmt& root, const Stmt& old, const std::vector<Stmt>& with);
 /// The loops `vars` with these extents around a body, outermost first.
 struct Axis {
   Expr var;

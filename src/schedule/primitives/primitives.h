@@ -3,11 +3,21 @@
 // the methods of Schedule. New names are given and free.
 #pragma once
 
-#include <span>
+#include <map>
 
 #include "schedule/primitives/analysis.h"
 
-namespace tenon::schedule::step {
+namespace tenon::schedule {
+
+/// A block with new loops around it, over a part of each of its variables: [base, base + extent), all of it where `part` has
+/// none. Points outside the variables' domain are left out by a condition.
+Stmt nest_over(const tir::Block& block, const std::map<std::string, Interval>& part, tir::NameSupply& names,
+               const tir::Ranges& ranges);
+/// Refuses what a step did to the loops and buffers of another part: a parallel or vectorized loop whose iterations were
+/// independent and no longer are, or a buffer whose scope fitted and no longer does.
+void require_kinds_kept(const PrimFunc& before, const PrimFunc& after);
+
+namespace step {
 
 using Names = std::vector<std::string>;
 
@@ -19,4 +29,18 @@ PrimFunc vectorize(const PrimFunc& func, std::string_view loop);
 PrimFunc unroll(const PrimFunc& func, std::string_view loop);
 PrimFunc parallel(const PrimFunc& func, std::string_view loop);
 
-}  // namespace tenon::schedule::step
+PrimFunc compute_inline(const PrimFunc& func, std::string_view block);
+PrimFunc reverse_compute_inline(const PrimFunc& func, std::string_view block);
+PrimFunc compute_at(const PrimFunc& func, std::string_view block, std::string_view loop);
+PrimFunc reverse_compute_at(const PrimFunc& func, std::string_view block, std::string_view loop);
+
+PrimFunc cache_read(const PrimFunc& func, std::string_view block, std::string_view buffer, std::string_view scope,
+                    const std::string& name);
+PrimFunc cache_write(const PrimFunc& func, std::string_view block, std::string_view buffer, std::string_view scope,
+                     const std::string& name);
+PrimFunc set_scope(const PrimFunc& func, std::string_view buffer, std::string_view scope);
+
+PrimFunc decompose_reduction(const PrimFunc& func, std::string_view block, std::string_view loop);
+
+}  // namespace step
+}  // namespace tenon::schedule

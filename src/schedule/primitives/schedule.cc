@@ -63,6 +63,40 @@ constexpr size_t kAny = 64;
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> list = {
+      {"cache_read",
+       "cache_read BLOCK BUFFER SCOPE [name=NAME]",
+       3,
+       3,
+       {"name"},
+       [](const PrimFunc& f, Arguments& a) {
+         return step::cache_read(f, a.name(0), a.name(1), a.name(2), a.new_name("name", a.name(1) + "_" + a.name(2)));
+       }},
+      {"cache_write",
+       "cache_write BLOCK BUFFER SCOPE [name=NAME]",
+       3,
+       3,
+       {"name"},
+       [](const PrimFunc& f, Arguments& a) {
+         return step::cache_write(f, a.name(0), a.name(1), a.name(2), a.new_name("name", a.name(1) + "_" + a.name(2)));
+       }},
+      {"compute_at",
+       "compute_at BLOCK LOOP",
+       2,
+       2,
+       {},
+       [](const PrimFunc& f, Arguments& a) { return step::compute_at(f, a.name(0), a.name(1)); }},
+      {"compute_inline",
+       "compute_inline BLOCK",
+       1,
+       1,
+       {},
+       [](const PrimFunc& f, Arguments& a) { return step::compute_inline(f, a.name(0)); }},
+      {"decompose_reduction",
+       "decompose_reduction BLOCK LOOP",
+       2,
+       2,
+       {},
+       [](const PrimFunc& f, Arguments& a) { return step::decompose_reduction(f, a.name(0), a.name(1)); }},
       {"fuse",
        "fuse LOOP LOOP [into=NAME]",
        2,
@@ -73,6 +107,24 @@ const std::vector<Primitive>& primitives() {
        }},
       {"parallel", "parallel LOOP", 1, 1, {}, [](const PrimFunc& f, Arguments& a) { return step::parallel(f, a.name(0)); }},
       {"reorder", "reorder LOOP LOOP…", 2, kAny, {}, [](const PrimFunc& f, Arguments& a) { return step::reorder(f, a.all()); }},
+      {"reverse_compute_at",
+       "reverse_compute_at BLOCK LOOP",
+       2,
+       2,
+       {},
+       [](const PrimFunc& f, Arguments& a) { return step::reverse_compute_at(f, a.name(0), a.name(1)); }},
+      {"reverse_compute_inline",
+       "reverse_compute_inline BLOCK",
+       1,
+       1,
+       {},
+       [](const PrimFunc& f, Arguments& a) { return step::reverse_compute_inline(f, a.name(0)); }},
+      {"set_scope",
+       "set_scope BUFFER SCOPE",
+       2,
+       2,
+       {},
+       [](const PrimFunc& f, Arguments& a) { return step::set_scope(f, a.name(0), a.name(1)); }},
       {"split",
        "split LOOP FACTOR [outer=NAME] [inner=NAME]",
        2,
@@ -128,6 +180,7 @@ void Schedule::apply(Step step) {
     check_usage(primitive, step);
     Arguments args(func_, step);
     PrimFunc next = primitive.run(func_, args);
+    require_kinds_kept(func_, next);
     try {
       tir::verify(next);
     } catch (const CompileError& error) {
@@ -159,6 +212,30 @@ void Schedule::reorder(const std::vector<std::string>& loops) { apply({"reorder"
 void Schedule::vectorize(std::string_view loop) { apply({"vectorize", {std::string(loop)}, {}, {}}); }
 void Schedule::unroll(std::string_view loop) { apply({"unroll", {std::string(loop)}, {}, {}}); }
 void Schedule::parallel(std::string_view loop) { apply({"parallel", {std::string(loop)}, {}, {}}); }
+void Schedule::compute_inline(std::string_view block) { apply({"compute_inline", {std::string(block)}, {}, {}}); }
+void Schedule::reverse_compute_inline(std::string_view block) { apply({"reverse_compute_inline", {std::string(block)}, {}, {}}); }
+void Schedule::compute_at(std::string_view block, std::string_view loop) {
+  apply({"compute_at", {std::string(block), std::string(loop)}, {}, {}});
+}
+void Schedule::reverse_compute_at(std::string_view block, std::string_view loop) {
+  apply({"reverse_compute_at", {std::string(block), std::string(loop)}, {}, {}});
+}
+
+std::string Schedule::cache_read(std::string_view block, std::string_view buffer, std::string_view scope, std::string_view name) {
+  apply({"cache_read", {std::string(block), std::string(buffer), std::string(scope)}, named({{"name", name}}), {}});
+  return trace_.back().named["name"];
+}
+std::string Schedule::cache_write(std::string_view block, std::string_view buffer, std::string_view scope,
+                                  std::string_view name) {
+  apply({"cache_write", {std::string(block), std::string(buffer), std::string(scope)}, named({{"name", name}}), {}});
+  return trace_.back().named["name"];
+}
+void Schedule::set_scope(std::string_view buffer, std::string_view scope) {
+  apply({"set_scope", {std::string(buffer), std::string(scope)}, {}, {}});
+}
+void Schedule::decompose_reduction(std::string_view block, std::string_view loop) {
+  apply({"decompose_reduction", {std::string(block), std::string(loop)}, {}, {}});
+}
 
 PrimFunc replay(const PrimFunc& func, std::string_view trace_file, std::string_view trace_text,
                 const IntrinsicLookup& intrinsics) {

@@ -59,6 +59,42 @@ class Schedule {
   /// The iterations are independent; buffers declared inside are not global, buffers used from outside are.
   void parallel(std::string_view loop);
 
+  // Where blocks run. What a moved block reads is complete before the loop (`schedule-order`) and declared around it
+  // (`schedule-visibility`).
+
+  /// A complete block with one store vanishes into the blocks that read it, each load becoming its value. Its buffer is no
+  /// output, it is the only writer, and what it reads lasts as long.
+  void compute_inline(std::string_view block);
+  /// A complete block vanishes into the complete block that computes what only it reads, element by element over one domain.
+  void reverse_compute_inline(std::string_view block);
+  /// Runs a complete block or a whole reduction inside a loop around all its readers, for the part that an iteration of the loop
+  /// reads, before the first of them. Its buffers are no outputs and have no other writer; they are declared in the loop, and
+  /// become local if iterations run on several workers. New loops stand for the old ones.
+  void compute_at(std::string_view block, std::string_view loop);
+  /// Runs a complete block or a whole reduction at the end of each iteration of an earlier loop, for the part of its points that
+  /// the iteration has computed all of. Each writer in the loop fills a box per iteration, its reduce loops inside; the block's
+  /// index on each axis of which the box is a part is a variable of its own.
+  void reverse_compute_at(std::string_view block, std::string_view loop);
+
+  // Buffers.
+
+  /// Copies what the block reads of a buffer to a new one of the same shape, as early as the buffer is complete, and lets the
+  /// block read that. Returns the new buffer, whose name is the copying block's too.
+  std::string cache_read(std::string_view block, std::string_view buffer, std::string_view scope, std::string_view name = "");
+  /// Lets a complete block or a whole reduction, the only writer of a buffer, write a new one, and copies that after the loops
+  /// that hold the block alone. Returns the new buffer.
+  std::string cache_write(std::string_view block, std::string_view buffer, std::string_view scope, std::string_view name = "");
+  /// Moves an allocated buffer to scope `global`, `local` or `reg`. A buffer declared inside a loop over workers is not global,
+  /// one declared outside and used inside is; indices of a `reg` buffer follow unrolled loops, the last one also a vectorized
+  /// loop over the whole axis.
+  void set_scope(std::string_view buffer, std::string_view scope);
+
+  // Reductions.
+
+  /// Splits a whole reduction's `init` off into a block of its own before a loop, which is at or outside the block's outermost
+  /// reduce loop and inside of which each point runs once. The rest keeps the name.
+  void decompose_reduction(std::string_view block, std::string_view loop);
+
  private:
   tir::PrimFunc func_;
   IntrinsicLookup intrinsics_;
