@@ -135,6 +135,12 @@ OpDef test_of_float(std::string_view name, std::string_view doc, ComputeFn compu
 }  // namespace
 
 const OpDef identity = unary("identity", "x", kAnyDType, "", map_unary<[](const Expr& x) { return x; }>, fold_identity);
+const OpDef stop_fusion = [] {
+  OpDef op = unary("stop_fusion", "x; what makes it and what reads it are never one kernel", kAnyDType, "", identity.compute,
+                   nullptr, {});
+  op.fusion = Fusion::Opaque;
+  return op;
+}();
 const OpDef neg =
     unary("neg", "-x; integers wrap", kSigned, kSignedNote, map_unary<negated>,
           fold_each<[](auto x) { return std::is_floating_point_v<decltype(x)> ? -x : wrap_subtract(decltype(x){0}, x); }>);
@@ -203,9 +209,9 @@ const OpDef cast{
     .fold = fold_cast};
 
 std::vector<const OpDef*> unary_ops() {
-  return {&identity, &neg,   &abs,   &floor, &ceil,        &round,       &sign,  &reciprocal, &sqrt, &exp,
-          &log,      &sin,   &cos,   &tan,   &asin,        &acos,        &atan,  &sinh,       &cosh, &tanh,
-          &asinh,    &acosh, &atanh, &erf,   &logical_not, &bitwise_not, &isnan, &isinf,      &cast};
+  return {&identity, &stop_fusion, &neg,   &abs,   &floor, &ceil,        &round,       &sign,  &reciprocal, &sqrt,
+          &exp,      &log,         &sin,   &cos,   &tan,   &asin,        &acos,        &atan,  &sinh,       &cosh,
+          &tanh,     &asinh,       &acosh, &atanh, &erf,   &logical_not, &bitwise_not, &isnan, &isinf,      &cast};
 }
 
 Family elementwise_family() {

@@ -9,8 +9,8 @@ namespace tenon::op {
 using graph::OpDef;
 
 // elementwise.cc
-extern const OpDef identity, neg, abs, floor, ceil, round, sign, reciprocal, sqrt, exp, log, sin, cos, tan, asin, acos, atan,
-    sinh, cosh, tanh, asinh, acosh, atanh, erf;
+extern const OpDef identity, stop_fusion, neg, abs, floor, ceil, round, sign, reciprocal, sqrt, exp, log, sin, cos, tan, asin,
+    acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, erf;
 extern const OpDef logical_not, bitwise_not, isnan, isinf, cast;
 
 // activation.cc

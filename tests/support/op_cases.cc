@@ -513,9 +513,10 @@ const std::map<const OpDef*, Generator>& generators() {
       for (const OpDef* op : ops) t.emplace(op, generator);
     };
     using namespace op;
-    family(unary, {&identity,    &neg,         &abs,   &floor, &ceil,    &round,    &sign,     &reciprocal, &exp,
-                   &sin,         &cos,         &tan,   &atan,  &sinh,    &cosh,     &tanh,     &asinh,      &erf,
-                   &logical_not, &bitwise_not, &isnan, &relu,  &sigmoid, &softplus, &softsign, &hard_swish, &mish});
+    family(unary,
+           {&identity,    &stop_fusion, &neg,  &abs,     &floor,    &ceil,     &round,      &sign,  &reciprocal, &exp,
+            &sin,         &cos,         &tan,  &atan,    &sinh,     &cosh,     &tanh,       &asinh, &erf,        &logical_not,
+            &bitwise_not, &isnan,       &relu, &sigmoid, &softplus, &softsign, &hard_swish, &mish});
     family(unary_over<0, 1, 8>, {&sqrt, &log});
     family(unary_over<-1, 1, 3>, {&asin, &acos, &atanh});
     family(unary_over<1, 1, 6>, {&acosh});

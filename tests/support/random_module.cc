@@ -114,7 +114,7 @@ class Generator {
   void add_unary() {
     Value x = any();
     if (dtype(x) == DType::Bool) return call(op::logical_not, {x.id}, {}, 1, 1);
-    constexpr const OpDef* kOps[] = {&op::neg, &op::abs, &op::relu, &op::identity, &op::sign};
+    constexpr const OpDef* kOps[] = {&op::neg, &op::abs, &op::relu, &op::identity, &op::sign, &op::stop_fusion};
     const OpDef* chosen = kOps[random_() % std::size(kOps)];
     if (!graph::contains(chosen->dtypes, dtype(x))) return;
     call(*chosen, {x.id}, {}, std::max(x.bound, 1.0), std::min(x.unit, 1.0));

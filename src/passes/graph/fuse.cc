@@ -8,7 +8,8 @@
 // The groups are those of fusion_groups.h (spec.md 7.1); at opt_level 0 every operator is its own. A function's
 // parameters stand in the order of first use from its last operator; equal groups share one function. Rank-0 constants
 // of common dtypes go inside, all others stay in the caller and are passed, unless `link_params` keeps them inside too.
-// A group's only results are what is read outside of it. There is no marker that stops fusion: a function boundary does.
+// A group's only results are what is read outside of it. `stop_fusion(%1)` keeps what makes %1 and what reads the marker apart;
+// it disappears here.
 //
 // Needs inferred types. Drops dead nodes first, since they would hold groups apart. Leaves functions that are primitive
 // or external and calls as they are, which makes it idempotent.
@@ -19,6 +20,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "op/ops.h"
 #include "passes/graph/functions.h"
 #include "passes/graph/fusion_groups.h"
 #include "passes/graph/passes.h"
@@ -104,7 +106,9 @@ class FunctionFuser {
   Function run() {
     for (uint32_t i = 0; i < from_.nodes.size(); ++i) {
       const Node& node = from_.nodes[i];
-      if (node.kind == NodeKind::Op) {
+      if (node.op == &op::stop_fusion) {
+        rewriter_.replace(node.result(), rewriter_(node.inputs[0]));
+      } else if (node.kind == NodeKind::Op) {
         if (groups_[i] == i) emit_call(node);
       } else if (node.kind != NodeKind::Constant || is_read_outside(node)) {
         rewriter_.keep(node);
@@ -129,8 +133,9 @@ class FunctionFuser {
     for (uint32_t i = 0; i < from_.nodes.size(); ++i)
       for (ValueId v : from_.nodes[i].inputs) {
         uint32_t producer = node_of_value_[v.index];
-        bool inside = producer != kNone && from_.nodes[i].kind == NodeKind::Op &&
-                      (groups_[producer] == groups_[i] || is_constant_inside(from_.nodes[producer]));
+        bool in_kernel = from_.nodes[i].kind == NodeKind::Op && from_.nodes[i].op != &op::stop_fusion;
+        bool inside =
+            producer != kNone && in_kernel && (groups_[producer] == groups_[i] || is_constant_inside(from_.nodes[producer]));
         if (!inside) read_outside_[v.index] = true;
       }
     for (ValueId v : from_.results) read_outside_[v.index] = true;
