@@ -30,4 +30,4 @@ bench:
 	.venv/bin/python bench/compare.py
 
 clean:
-	rm -rf build build-dev
+	rm -rf build build-dev build-tsan

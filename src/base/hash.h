@@ -23,6 +23,7 @@ struct Hash128 {
 Hash128 hash128(std::span<const std::byte> bytes);
 Hash128 hash128(std::string_view text);
 /// Of the parts one after the other, the same as of their concatenation.
+Hash128 hash128_of_parts(std::span<const std::span<const std::byte>> parts);
 Hash128 hash128_of_parts(std::initializer_list<std::span<const std::byte>> parts);
 uint64_t hash64(std::string_view text);
 

@@ -38,13 +38,16 @@ int write_all(int fd, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts,
+                function_ref<std::span<const std::byte>()> last) {
   std::string temporary = path + ".XXXXXX";
   int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) fail(path, errno);
   int error = 0;
   for (std::span<const std::byte> part : parts)
     if (!error) error = write_all(fd, part);
+  std::span<const std::byte> end = last();
+  if (!error) error = write_all(fd, end);
   mode_t mask = ::umask(0);
   ::umask(mask);
   if (::fchmod(fd, 0666 & ~mask) != 0 && !error) error = errno;
@@ -54,6 +57,10 @@ void write_file(const std::string& path, std::span<const std::span<const std::by
     ::unlink(temporary.c_str());
     fail(path, error);
   }
+}
+
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  write_file(path, parts, [] { return std::span<const std::byte>(); });
 }
 
 void write_file(const std::string& path, std::initializer_list<std::span<const std::byte>> parts) {

@@ -46,8 +46,6 @@ void check(const CompileCommand& command) {
 int compile(const CompileCommand& command) {
   check(command);
   driver::CompileOptions options = command.model.compile_options();
-  lower::KernelCache cache;
-  options.cache = &cache;
   Inputs(command.inputs).fix(command.model.path, options.import);
   driver::Milliseconds ms;
   driver::Stopwatch watch;
@@ -64,7 +62,7 @@ int compile(const CompileCommand& command) {
                       program.kernels.size(), ms.total, command.output));
     return 0;
   }
-  lower::KernelCache::Statistics statistics = cache.statistics();
+  lower::KernelCache::Statistics statistics = options.cache->statistics(lower::Stage::Code);
   print_json(Json{{"artifact", command.output},
                   {"bytes", bytes},
                   {"kernels", program.kernels.size()},

@@ -22,6 +22,8 @@ constexpr Explanation kExplanations[] = {
     {"bad-token", "the text holds characters that begin nothing", "correct the text where the error points"},
     {"buffer-mismatch", "a buffer is used with another declaration, or outside of a block's regions",
      "use the declaration in scope"},
+    {"callable-input", "an array given to a function compiled by itself does not fit its parameter",
+     "give an array of the parameter's type"},
     {"check-failed", "an output differs from the reference by more than the tolerance",
      "run `tenon verify` to find the first pass that changes a result, or loosen --rtol and --atol"},
     {"command-missing", "this build does not have the command", "`tenon --help` lists what there is"},

@@ -59,14 +59,13 @@ void ModelOptions::add_to(CLI::App& command, const std::string& what) {
   command.add_flag("--time-passes", time_passes, "Print the time of each pass on stderr");
   command.add_option("--verify", verify, "Check the module after each pass or at the end")->check(CLI::IsMember({"each", "end"}));
   command.add_flag("--link-params", link_params, "Keep constants inside the kernels");
-  command.add_option("--cache-dir", cache_dir, "Folder of the kernel cache; none by default");
+  command.add_option("--cache-dir", cache_dir, "Keep the code of kernels in this folder and look for it there; none by default");
   command.add_option("--external", external, "External code generator; none by default");
 }
 
 driver::CompileOptions ModelOptions::compile_options() const {
   check_target(target);
   if (external != "none") missing("--external", external, "external code generator");
-  if (cache_dir != "none") missing("--cache-dir", cache_dir, "the kernel cache on disk");
   driver::CompileOptions options;
   options.target = target;
   if (opt_level >= 0) options.opt_level = opt_level;
@@ -76,6 +75,7 @@ driver::CompileOptions ModelOptions::compile_options() const {
   options.verify_end = verify == "end";
   options.keep = keep;
   options.dump_dir = dump_passes;
+  options.cache = cache_dir == "none" ? std::make_shared<lower::KernelCache>() : driver::open_cache(cache_dir);
   options.print_after = print_after;
   options.stop_after = stop_after;
   for (const std::string& text : input_shapes) {

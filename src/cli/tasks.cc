@@ -13,7 +13,7 @@ int list_tasks(const ModelOptions& model) {
   driver::CompileOptions options = model.compile_options();
   options.stop_after = "fuse";
   graph::Module fused = driver::run_pipeline(driver::load_module(model.path, options), options);
-  std::vector<lower::Task> tasks = lower::extract_tasks(fused, options.cache, options.workers);
+  std::vector<lower::Task> tasks = lower::extract_tasks(fused, options.caching(), options.workers);
   if (model.json) {
     Json list = Json::array();
     for (const lower::Task& t : tasks)

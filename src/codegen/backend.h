@@ -30,6 +30,8 @@ enum class TextKind : uint8_t { LlvmIr, Assembly };
 
 /// Compiles scheduled functions into one object with one symbol per function, named as the function.
 Object compile_object(std::span<const tir::PrimFunc* const> functions, const Target& target);
+/// The object with each symbol that it defines as `from` or `from.…` named `to` or `to.…`.
+std::string rename_symbols(const std::string& object, const std::string& from, const std::string& to);
 std::string compile_text(const tir::PrimFunc& function, const Target& target, TextKind kind);
 /// Links objects into a shared library with lld, in process. Undefined symbols may only be libm's.
 std::string link_shared(std::span<const std::string> objects);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/mapped_file.h"
 #include "base/parallel.h"
@@ -11,6 +12,7 @@
 #include "codegen/backend.h"
 #include "driver/attributes.h"
 #include "driver/driver.h"
+#include "driver/kernels.h"
 #include "driver/stopwatch.h"
 #include "graph/text.h"
 #include "link/link.h"
@@ -18,9 +20,6 @@
 
 namespace tenon::driver {
 namespace {
-
-/// Few enough that a processor's set-up is shared, many enough that every worker gets some. Part of the artifact's bytes.
-constexpr size_t kKernelsPerObject = 4;
 
 bool has_suffix(std::string_view path, std::string_view suffix) {
   return path.size() >= suffix.size() && path.substr(path.size() - suffix.size()) == suffix;
@@ -58,18 +57,41 @@ void check_scheduled(const graph::Module& module) {
                                     .hint = "mark it `scheduled = true`, or let the pipeline schedule it"});
 }
 
-std::vector<codegen::Object> compile_objects(const graph::Module& module, int workers) {
+/// The loop functions that `main` calls, sorted by name; a view is no call.
+std::vector<const tir::PrimFunc*> called_functions(const graph::Module& module) {
+  std::set<std::string_view> called;
+  auto main = module.functions.find("main");
+  if (main != module.functions.end())
+    for (const graph::Node& node : main->second.nodes)
+      if (node.kind == graph::NodeKind::CallLowered && !node.attrs.contains("view")) called.insert(node.callee);
   std::vector<const tir::PrimFunc*> functions;
-  for (const auto& [name, function] : module.prim_funcs) functions.push_back(&function);
+  for (const auto& [name, function] : module.prim_funcs)
+    if (called.contains(name)) functions.push_back(&function);
+  return functions;
+}
+
+/// Machine code of every loop function that runs, each in an object of its own, and what scratch it needs.
+struct Code {
+  std::vector<std::string> objects;
+  std::map<std::string, link::KernelScratch, std::less<>> scratch;
+};
+
+Code compile_functions(const graph::Module& module, const CompileOptions& options) {
+  std::vector<const tir::PrimFunc*> functions = called_functions(module);
   Target target = target_of(module);
-  // A model that only copies has no kernel; its library is linked from one empty object.
-  std::vector<codegen::Object> objects(std::max<size_t>(1, (functions.size() + kKernelsPerObject - 1) / kKernelsPerObject));
-  parallel_for(objects.size(), workers, [&](size_t i) {
-    std::span<const tir::PrimFunc* const> all(functions);
-    size_t first = i * kKernelsPerObject;
-    objects[i] = codegen::compile_object(all.subspan(first, std::min(kKernelsPerObject, all.size() - first)), target);
+  Code code;
+  code.objects.resize(functions.size());
+  std::vector<codegen::KernelScratch> scratch(functions.size());
+  parallel_for(functions.size(), options.workers, [&](size_t i) {
+    auto object = kernel_code(*functions[i], target, lower::Stage::Code, options.caching());
+    code.objects[i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
+    scratch[i] = object->scratch[0];
   });
-  return objects;
+  for (size_t i = 0; i < functions.size(); ++i)
+    code.scratch[functions[i]->name] = {scratch[i].shared_bytes, scratch[i].per_worker_bytes};
+  // A model that only copies has no kernel; its library is linked from one empty object.
+  if (functions.empty()) code.objects.push_back(codegen::compile_object({}, target).bytes);
+  return code;
 }
 
 /// Code and constants in memory.
@@ -96,16 +118,11 @@ graph::Module load_module(const std::string& path, const CompileOptions& options
 Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
   check_scheduled(scheduled);
   Stopwatch watch;
-  std::vector<codegen::Object> objects = compile_objects(scheduled, options.workers);
+  Code code = compile_functions(scheduled, options);
   if (ms) ms->codegen += watch.lap();
-  std::map<std::string, link::KernelScratch, std::less<>> scratch;
+  link::Linked linked = link::link_program(scheduled, code.scratch);
   Built built;
-  for (codegen::Object& object : objects) {
-    for (size_t i = 0; i < object.symbols.size(); ++i)
-      scratch[object.symbols[i]] = {object.scratch[i].shared_bytes, object.scratch[i].per_worker_bytes};
-    built.objects.push_back(std::move(object.bytes));
-  }
-  link::Linked linked = link::link_program(scheduled, scratch);
+  built.objects = std::move(code.objects);
   built.program = std::move(linked.program);
   built.constants = std::move(linked.constants);
   built.problem = std::move(linked.problem);
@@ -129,7 +146,7 @@ void write_plan(const Built& built, const std::string& folder) {
 
 void write(const Built& built, const std::string& path, Milliseconds* ms) {
   Stopwatch watch;
-  runtime::write_artifact(path, codegen::link_shared(built.objects), built.constants.bytes, built.program);
+  runtime::write_artifact(path, codegen::link_shared(built.objects), built.constants, built.program);
   if (ms) ms->link += watch.lap();
 }
 
@@ -138,7 +155,7 @@ std::shared_ptr<const runtime::Executable> load(Built built, Milliseconds* ms) {
   runtime::check_host(built.program);
   auto memory = std::make_shared<InMemory>();
   memory->code = codegen::load_in_memory(built.objects);
-  memory->constants = std::move(built.constants);
+  memory->constants = runtime::join_constants(built.constants);
   auto executable = std::make_shared<runtime::Executable>();
   for (const std::string& name : built.program.kernels)
     executable->kernels.push_back(reinterpret_cast<tenon_kernel>(memory->code->address(name)));

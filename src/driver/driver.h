@@ -33,8 +33,14 @@ struct CompileOptions {
   std::string stop_after;                                         // a pass; empty: none
   std::function<void(std::string_view pass, double ms)> on_pass;  // times
   std::function<void(std::string_view pass, const std::string& text)> on_print;
-  lower::KernelCache* cache = nullptr;
+  std::shared_ptr<lower::KernelCache> cache;  // null: none
+  lower::Observer* observer = nullptr;
+
+  lower::Caching caching() const { return {cache.get(), observer}; }
 };
+
+/// A cache with a folder that keeps code for other processes; made by another build of Tenon or LLVM, code is not found.
+std::shared_ptr<lower::KernelCache> open_cache(const std::string& folder);
 
 /// One step of a pipeline: a pass with the reason for its place.
 struct PipelineStep {
@@ -70,7 +76,7 @@ graph::Module schedule_module(const graph::Module& module, const CompileOptions&
 struct Built {
   runtime::Program program;
   std::vector<std::string> objects;
-  Array constants;  // u8
+  std::vector<Array> constants;
   plan::LivenessProblem problem;
   plan::MemoryPlan plan;
 };

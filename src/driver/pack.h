@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "lower/cache.h"
 #include "tir/stmt.h"
 
 namespace tenon::driver {
@@ -15,6 +16,6 @@ struct PackJob {
 };
 
 /// Compiles each distinct function once for the machine we run on, and runs the jobs on `workers` threads.
-std::vector<Array> run_packs(const std::vector<PackJob>& jobs, int workers);
+std::vector<Array> run_packs(const std::vector<PackJob>& jobs, const lower::Caching& caching, int workers);
 
 }  // namespace tenon::driver

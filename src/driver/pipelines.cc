@@ -15,8 +15,10 @@ namespace tenon::driver {
 namespace {
 
 template <const pass::Pass& kPass>
-graph::Module run_pass(const graph::Module& module, const CompileOptions&) {
-  return kPass.run(module, pass_options(module));
+graph::Module run_pass(const graph::Module& module, const CompileOptions& options) {
+  pass::PassOptions of_pass = pass_options(module);
+  of_pass.workers = options.workers;
+  return kPass.run(module, of_pass);
 }
 
 template <const pass::Pass& kPass>
@@ -25,7 +27,7 @@ PipelineStep step(int min_opt_level) {
 }
 
 graph::Module lower_step(const graph::Module& module, const CompileOptions& options) {
-  return lower::lower_module(module, options.cache, options.workers);
+  return lower::lower_module(module, options.caching(), options.workers);
 }
 
 size_t index_of(std::string_view name) {

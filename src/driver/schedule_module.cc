@@ -2,6 +2,7 @@
 // The step between loop functions as lowered and as compiled: schedules, and constants in the layout they want.
 #include <fmt/format.h>
 
+#include "base/parallel.h"
 #include "driver/attributes.h"
 #include "driver/driver.h"
 #include "driver/flops.h"
@@ -38,21 +39,28 @@ ConstantParams all_constant_params(const Module& module) {
 }
 
 /// Schedules what is not scheduled yet, in place; returns what is to be packed.
-PackedParams schedule_functions(Module& module) {
+PackedParams schedule_functions(Module& module, int workers) {
   ConstantParams constant = all_constant_params(module);
   Target target = target_of(module);
-  PackedParams packed;
-  for (auto& [name, function] : module.prim_funcs) {
-    if (function.scheduled()) continue;
-    std::vector<bool> params = constant[name];
-    params.resize(function.params.size());  // outputs are not constant
+  std::vector<std::pair<const std::string, tir::PrimFunc>*> entries;
+  for (auto& entry : module.prim_funcs)
+    if (!entry.second.scheduled()) entries.push_back(&entry);
+  std::vector<std::vector<schedule::PackedParam>> packed_of(entries.size());
+  parallel_for(entries.size(), workers, [&](size_t i) {
+    auto& [name, function] = *entries[i];
+    auto params = constant.find(name);
+    std::vector<bool> is_constant = params == constant.end() ? std::vector<bool>() : params->second;
+    is_constant.resize(function.params.size());  // outputs are not constant
     schedule::Scheduled result = schedule::schedule(
-        {.func = function, .target = target, .constant_params = params, .opt_level = pass_options(module).opt_level});
+        {.func = function, .target = target, .constant_params = is_constant, .opt_level = pass_options(module).opt_level});
     double flops = count_flops(function);
-    if (!result.packed.empty()) packed[name] = std::move(result.packed);
+    packed_of[i] = std::move(result.packed);
     function = std::move(result.func);
     function.attrs["flops"] = flops;
-  }
+  });
+  PackedParams packed;
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (!packed_of[i].empty()) packed[entries[i]->first] = std::move(packed_of[i]);
   return packed;
 }
 
@@ -66,9 +74,9 @@ class Packer {
  public:
   Packer(Module& module, const PackedParams& packed) : module_(module), packed_(packed) {}
 
-  void run(int workers) {
+  void run(const CompileOptions& options) {
     for (const auto& [name, function] : module_.functions) collect(function);
-    std::vector<Array> results = run_packs(jobs_, workers);
+    std::vector<Array> results = run_packs(jobs_, options.caching(), options.workers);
     for (size_t i = 0; i < results.size(); ++i)
       entries_.push_back(graph::add_constant(module_, std::move(results[i]), constants_[i] + "_packed"));
     for (auto& [name, function] : module_.functions) function = rewrite(function);
@@ -133,9 +141,9 @@ std::vector<bool> constant_params(const Module& module, const std::string& funct
 
 Module schedule_module(const Module& from, const CompileOptions& options) {
   Module module = from;
-  PackedParams packed = schedule_functions(module);
+  PackedParams packed = schedule_functions(module, options.workers);
   if (packed.empty()) return module;
-  Packer(module, packed).run(options.workers);
+  Packer(module, packed).run(options);
   return pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were
 }
 

@@ -5,10 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
-#include "base/hash.h"
+#include "base/content_index.h"
 #include "base/target.h"
 #include "graph/op_def.h"
 #include "link/in_place.h"
@@ -24,7 +23,7 @@ using runtime::Place;
 using runtime::Program;
 using runtime::Step;
 
-constexpr uint64_t kAlignment = 64;  // a cache line, and the widest vector
+constexpr uint64_t kAlignment = runtime::kConstantAlignment;
 constexpr uint32_t kNone = UINT32_MAX;
 
 uint64_t align_up(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -48,29 +47,25 @@ T attribute(const tir::Attrs& attrs, std::string_view name, T otherwise) {
 }
 
 /// The constants that steps read, each content once, in the order of first use.
-class ConstantBlob {
+class ConstantList {
  public:
+  /// Where the content will lie.
   uint64_t add(const Array& data) {
-    auto [it, inserted] = offsets_.try_emplace(hash128(data.bytes), bytes_);
-    if (inserted) {
-      parts_.push_back(data.bytes);
+    size_t number = index_.add(data.bytes);
+    if (number == arrays_.size()) {
+      arrays_.push_back(data);
+      offsets_.push_back(bytes_);
       bytes_ += align_up(data.bytes.size());
     }
-    return it->second;
+    return offsets_[number];
   }
-  Array finish() const {
-    MutableArray out(DType::U8, {static_cast<int64_t>(bytes_)});
-    uint64_t offset = 0;
-    for (std::span<const std::byte> part : parts_) {
-      if (!part.empty()) std::memcpy(out.data() + offset, part.data(), part.size());
-      offset += align_up(part.size());
-    }
-    return std::move(out).freeze();
-  }
+  uint64_t bytes() const { return bytes_; }
+  std::vector<Array> finish() && { return std::move(arrays_); }
 
  private:
-  std::map<Hash128, uint64_t> offsets_;
-  std::vector<std::span<const std::byte>> parts_;
+  ContentIndex index_;
+  std::vector<Array> arrays_;
+  std::vector<uint64_t> offsets_;
   uint64_t bytes_ = 0;
 };
 
@@ -276,8 +271,8 @@ class Linker {
   void resolve() {
     for (size_t i = 0; i < step_values_.size(); ++i)
       for (uint32_t root : step_values_[i]) linked_.program.steps[i].args.push_back(*values_[root].place);
-    linked_.constants = constants_.finish();
-    linked_.program.constants_bytes = linked_.constants.bytes.size();
+    linked_.program.constants_bytes = constants_.bytes();
+    linked_.constants = std::move(constants_).finish();
   }
 
   const graph::Module& module_;
@@ -286,7 +281,7 @@ class Linker {
   const graph::Function& main_;
   Linked linked_;
   std::vector<uint32_t> uses_ = graph::use_counts(main_);
-  ConstantBlob constants_;
+  ConstantList constants_;
   std::vector<Value> values_;         // by value id
   std::vector<int64_t> bytes_;        // of what kernels make
   std::vector<uint32_t> reads_left_;  // of a root: operands and results of `main` to come that are its memory

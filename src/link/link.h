@@ -20,7 +20,7 @@ struct KernelScratch {
 
 struct Linked {
   runtime::Program program;
-  Array constants;                // u8, aligned to 64
+  std::vector<Array> constants;   // laid out as write_artifact does
   plan::LivenessProblem problem;  // values and kernel scratch in the arena
   plan::MemoryPlan plan;          // checked
 };

@@ -1,73 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels by key, with a latch per key so that different kernels are made at the same time.
+// The entries of a cache, with a latch for each so that different keys are worked on at the same time.
+#include "lower/cache.h"
+
+#include <fmt/format.h>
+
+#include <array>
 #include <map>
 #include <mutex>
+#include <tuple>
 
-#include "lower/lower.h"
+#include "base/file_store.h"
 
 namespace tenon::lower {
+namespace {
+
+constexpr size_t kStages = 4;
+
+/// Tells the observer of the end whatever happens.
+class Observed {
+ public:
+  Observed(Observer* observer, Stage stage, const std::string& key) : observer_(observer), stage_(stage), key_(key) {
+    if (observer_) observer_->begin(stage_, key_);
+  }
+  ~Observed() {
+    if (observer_) observer_->end(stage_, key_);
+  }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  Observer* observer_;
+  Stage stage_;
+  const std::string& key_;
+};
+
+}  // namespace
+
+std::string_view name(Stage stage) {
+  switch (stage) {
+    case Stage::Lowering: return "lowering";
+    case Stage::Code: return "code";
+    case Stage::Packing: return "packing";
+    case Stage::Callable: return "callable";
+  }
+  return {};
+}
 
 struct KernelCache::State {
-  /// `latch` is held while the value is made. An entry whose maker threw is dropped by then and stays null for ever.
-  struct Entry {
+  /// `latch` is held while the value is made, and guards `value` and `dropped`.
+  struct Slot {
     std::mutex latch;
-    std::shared_ptr<const Lowered> value;
-    bool dropped = false;
+    Value value;
+    bool dropped = false;  // its maker threw; it is no longer in the map
+    int64_t uses = 0;      // guarded by State::mutex; 0 while there is no value
   };
-  std::mutex mutex;  // guards the members below, never held while a kernel is made
-  std::map<std::string, std::shared_ptr<Entry>, std::less<>> entries;
-  int64_t hits = 0, misses = 0;
+  using Key = std::pair<Stage, std::string>;
 
-  std::shared_ptr<Entry> entry(const std::string& key) {
+  mutable std::mutex mutex;  // guards the maps and the counts, never held while something is made
+  std::map<Key, std::shared_ptr<Slot>> slots;
+  std::array<Statistics, kStages> counts;
+  std::optional<FileStore> files;
+  std::string version;
+
+  std::shared_ptr<Slot> slot(const Key& key) {
     std::lock_guard lock(mutex);
-    std::shared_ptr<Entry>& slot = entries[key];
-    if (!slot) slot = std::make_shared<Entry>();
+    std::shared_ptr<Slot>& slot = slots[key];
+    if (!slot) slot = std::make_shared<Slot>();
     return slot;
   }
-  void count(int64_t State::* counter) {
+  void served(Stage stage, Slot& slot, bool hit) {
     std::lock_guard lock(mutex);
-    ++(this->*counter);
+    Statistics& count = counts[static_cast<size_t>(stage)];
+    ++(hit ? count.hits : count.misses);
+    ++slot.uses;
   }
-  void drop(const std::string& key, const std::shared_ptr<Entry>& entry) {
+  void failed(const Key& key, const std::shared_ptr<Slot>& slot) {
     std::lock_guard lock(mutex);
-    entry->dropped = true;
-    auto it = entries.find(key);
-    if (it != entries.end() && it->second == entry) entries.erase(it);
+    slot->dropped = true;
+    ++counts[static_cast<size_t>(key.first)].misses;
+    auto it = slots.find(key);
+    if (it != slots.end() && it->second == slot) slots.erase(it);
   }
+  std::string file_key(const Key& key) const { return fmt::format("{}\n{}\n{}", version, name(key.first), key.second); }
 };
 
 KernelCache::KernelCache() : state_(std::make_unique<State>()) {}
+KernelCache::KernelCache(const Folder& folder) : KernelCache() {
+  state_->files.emplace(folder.path, folder.max_bytes);
+  state_->version = folder.version;
+}
 KernelCache::~KernelCache() = default;
 
-std::shared_ptr<const Lowered> KernelCache::get(const std::string& key, function_ref<Lowered()> make) {
+KernelCache::Value KernelCache::find_or_make(Stage stage, const std::string& key_text, function_ref<Value()> make,
+                                             Observer* observer, const AnyFileForm* form) {
+  State::Key key{stage, key_text};
   for (;;) {
-    std::shared_ptr<State::Entry> entry = state_->entry(key);
-    std::lock_guard latch(entry->latch);
-    if (entry->dropped) continue;  // its maker failed while we waited; ours may not
-    if (entry->value) {
-      state_->count(&State::hits);
-      return entry->value;
+    std::shared_ptr<State::Slot> slot = state_->slot(key);
+    std::lock_guard latch(slot->latch);
+    if (slot->dropped) continue;  // its maker failed while we waited; ours may not
+    bool hit = slot->value != nullptr;
+    bool on_file = form && state_->files;
+    if (!hit && on_file) {
+      std::optional<std::string> bytes = state_->files->load(state_->file_key(key));
+      if (bytes) slot->value = form->decode(*bytes);
+      hit = slot->value != nullptr;
     }
-    state_->count(&State::misses);
-    try {
-      entry->value = std::make_shared<const Lowered>(make());
-    } catch (...) {
-      state_->drop(key, entry);
-      throw;
+    if (!hit) {
+      try {
+        Observed observed(observer, stage, key_text);
+        slot->value = make();
+      } catch (...) {
+        state_->failed(key, slot);
+        throw;
+      }
+      // A value that cannot be kept is made again by the next process.
+      if (on_file) state_->files->store(state_->file_key(key), form->encode(slot->value.get()));
     }
-    return entry->value;
+    state_->served(stage, *slot, hit);
+    return slot->value;
   }
 }
 
-KernelCache::Statistics KernelCache::statistics() const {
+KernelCache::Statistics KernelCache::statistics(Stage stage) const {
   std::lock_guard lock(state_->mutex);
-  return {state_->hits, state_->misses, static_cast<int64_t>(state_->entries.size())};
+  Statistics out = state_->counts[static_cast<size_t>(stage)];
+  for (const auto& [key, slot] : state_->slots) out.entries += key.first == stage && slot->uses > 0;
+  return out;
+}
+
+std::vector<KernelCache::Entry> KernelCache::entries() const {
+  std::lock_guard lock(state_->mutex);
+  std::vector<Entry> out;
+  for (const auto& [key, slot] : state_->slots)
+    if (slot->uses > 0) out.push_back({key.first, key.second, slot->uses});
+  return out;
 }
 
 void KernelCache::clear() {
   std::lock_guard lock(state_->mutex);
-  state_->entries.clear();
-  state_->hits = state_->misses = 0;
+  state_->slots.clear();
+  state_->counts = {};
 }
 
 }  // namespace tenon::lower

@@ -175,12 +175,19 @@ Lowered lower_primitive(const Module& module, const Function& function) {
   return out;
 }
 
-tir::PrimFunc lower_to_prim_func(const Module& module, const Function& function) {
+static Lowered lower_static(const Module& module, const Function& function) {
   Lowered lowered = lower_primitive(module, function);
   if (!lowered.func)
     fail(function, ErrorKind::Unsupported, "lower-dynamic", fmt::format("`@{}` has no kernel: {}", function.name, lowered.reason),
          "shapes that are numbers", lowered.reason);
-  return *std::move(lowered.func);
+  return lowered;
+}
+
+tir::PrimFunc lower_to_prim_func(const Module& module, const Function& function) { return *lower_static(module, function).func; }
+
+std::shared_ptr<const Lowered> lower_cached(const Module& module, const Function& function, const std::string& key,
+                                            const Caching& caching) {
+  return caching.get<Lowered>(Stage::Lowering, key, [&] { return lower_static(module, function); });
 }
 
 }  // namespace tenon::lower

@@ -2,13 +2,13 @@
 // Lowering: primitive graph functions to loop functions. One pure core and two façades (design.md 3).
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/target.h"
 #include "graph/op_def.h"
+#include "lower/cache.h"
 #include "passes/pass.h"
 
 namespace tenon::lower {
@@ -44,29 +44,14 @@ std::string candidate_name(const graph::Function& function);
 /// The function up to renaming: names of functions, values and nodes left out, constants by content.
 std::string canonical_text(const graph::Module& module, const graph::Function& function);
 
-/// Kernels by key, owned by the caller and shared by the builds it is passed to. It never changes a result. Safe for
-/// use by several threads: two requests for one key do the work once.
-class KernelCache {
- public:
-  struct Statistics {
-    int64_t hits = 0, misses = 0, entries = 0;
-  };
-  KernelCache();
-  ~KernelCache();
-  /// The entry for `key`, made by `make` on a miss. A `make` that throws leaves no entry.
-  std::shared_ptr<const Lowered> get(const std::string& key, function_ref<Lowered()> make);
-  Statistics statistics() const;
-  void clear();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+/// What both façades are made of: the core through a cache, `key` being the function's canonical text. A function that has no
+/// kernel is an error, as in façade 1.
+std::shared_ptr<const Lowered> lower_cached(const graph::Module& module, const graph::Function& function, const std::string& key,
+                                            const Caching& caching);
 
 /// Façade 2: every primitive function of the module becomes a PrimFunc (one for equal functions), calls of it become
-/// `call_lowered`; other functions stay untouched. Unique names are given in one sorted step. `cache` may be null.
-/// Idempotent.
-graph::Module lower_module(const graph::Module& module, KernelCache* cache, int workers = 1);
+/// `call_lowered`; other functions stay untouched. Unique names are given in one sorted step. Idempotent.
+graph::Module lower_module(const graph::Module& module, const Caching& caching = {}, int workers = 1);
 
 /// A kernel to tune.
 struct Task {
@@ -77,6 +62,6 @@ struct Task {
 };
 /// The kernels that lower_module would make of a module of fused functions, one for equal functions, without those that move
 /// nothing. Sorted by name.
-std::vector<Task> extract_tasks(const graph::Module& module, KernelCache* cache, int workers = 1);
+std::vector<Task> extract_tasks(const graph::Module& module, const Caching& caching = {}, int workers = 1);
 
 }  // namespace tenon::lower

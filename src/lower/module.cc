@@ -37,15 +37,13 @@ std::vector<Group> find_groups(const Module& module) {
   return groups;
 }
 
-void lower_groups(const Module& module, std::vector<Group>& groups, KernelCache* cache, int workers) {
+void lower_groups(const Module& module, std::vector<Group>& groups, const Caching& caching, int workers) {
   std::vector<std::vector<Diagnostic>> errors(groups.size());
   parallel_for(groups.size(), workers, [&](size_t i) {
     Group& group = groups[i];
     const Function& function = *group.functions[0];
-    auto make = [&] { return lower_primitive(module, function); };
     try {
-      group.lowered = cache ? cache->get(group.text, make) : std::make_shared<const Lowered>(make());
-      if (!group.lowered->func) lower_to_prim_func(module, function);
+      group.lowered = lower_cached(module, function, group.text, caching);
     } catch (const CompileError& error) {
       errors[i] = error.diagnostics();
     }
@@ -93,23 +91,23 @@ std::set<std::string> constants_read(const Module& module) {
 }
 
 /// The kernels of a module, lowered and named.
-std::vector<Group> lowered_groups(const Module& module, KernelCache* cache, int workers) {
+std::vector<Group> lowered_groups(const Module& module, const Caching& caching, int workers) {
   std::vector<Group> groups = find_groups(module);
-  lower_groups(module, groups, cache, workers);
+  lower_groups(module, groups, caching, workers);
   assign_names(module, groups);
   return groups;
 }
 
 }  // namespace
 
-std::vector<Task> extract_tasks(const Module& module, KernelCache* cache, int workers) {
+std::vector<Task> extract_tasks(const Module& module, const Caching& caching, int workers) {
   std::map<std::string_view, int64_t> calls;
   for (const auto& [name, function] : module.functions)
     if (!lowerable(function))
       for (const Node& node : function.nodes)
         if (node.kind == NodeKind::Call) ++calls[node.callee];
   std::vector<Task> tasks;
-  for (const Group& group : lowered_groups(module, cache, workers)) {
+  for (const Group& group : lowered_groups(module, caching, workers)) {
     if (is_view(*group.functions[0])) continue;
     const graph::OpDef* anchor = group.lowered->anchor;
     Task task{group.name, group.functions[0]->name, anchor ? std::string(anchor->name) : "", 0};
@@ -119,8 +117,8 @@ std::vector<Task> extract_tasks(const Module& module, KernelCache* cache, int wo
   return tasks;
 }
 
-Module lower_module(const Module& module, KernelCache* cache, int workers) {
-  std::vector<Group> groups = lowered_groups(module, cache, workers);
+Module lower_module(const Module& module, const Caching& caching, int workers) {
+  std::vector<Group> groups = lowered_groups(module, caching, workers);
   Module out{.functions = {}, .prim_funcs = module.prim_funcs, .constants = module.constants, .attrs = module.attrs};
   std::map<std::string_view, const Group*> lowered;
   for (const Group& group : groups) {

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <future>
 
 #include "base/diagnostic.h"
 #include "base/hash.h"
@@ -146,25 +147,60 @@ void check_host(const Program& program) {
                      .hint = "compile the model for this machine, or with another -mcpu"});
 }
 
-void write_artifact(const std::string& path, const std::string& library, std::span<const std::byte> constants,
+namespace {
+
+size_t gap_after(const Array& constant) {
+  return (kConstantAlignment - constant.bytes.size() % kConstantAlignment) % kConstantAlignment;
+}
+
+}  // namespace
+
+Array join_constants(std::span<const Array> constants) {
+  size_t bytes = 0;
+  for (const Array& constant : constants) bytes += constant.bytes.size() + gap_after(constant);
+  MutableArray out(DType::U8, {static_cast<int64_t>(bytes)});
+  std::byte* to = out.data();
+  for (const Array& constant : constants) {
+    to = std::copy(constant.bytes.begin(), constant.bytes.end(), to);
+    to += gap_after(constant);
+  }
+  return std::move(out).freeze();
+}
+
+void write_artifact(const std::string& path, const std::string& library, std::span<const Array> constants,
                     const Program& program) {
-  check(program.constants_bytes == constants.size(), "the program knows the size of its constants");
   std::string text = serialize(program);
   Footer footer{};
   footer.library_bytes = library.size();
   footer.constants_offset = (library.size() + kPage - 1) / kPage * kPage;
-  footer.constants_bytes = constants.size();
-  footer.program_offset = footer.constants_offset + constants.size();
+  footer.constants_bytes = program.constants_bytes;
+  footer.program_offset = footer.constants_offset + program.constants_bytes;
   footer.program_bytes = text.size();
   footer.version = kVersion;
   std::memcpy(footer.magic, kMagic, sizeof kMagic);
-  std::string padding(footer.constants_offset - library.size(), '\0');
-  std::span<const std::byte> parts[] = {std::as_bytes(std::span(library)), std::as_bytes(std::span(padding)), constants,
-                                        std::as_bytes(std::span(text)), std::as_bytes(std::span(&footer, 1))};
-  Hash128 hash = hash128_of_parts({parts[0], parts[1], parts[2], parts[3], parts[4].first(kHashedFooterBytes)});
-  footer.hash_high = hash.high;
-  footer.hash_low = hash.low;
-  write_file(path, {parts[0], parts[1], parts[2], parts[3], parts[4]});
+  const std::string zeros(kPage, '\0');
+  auto padding = [&](size_t bytes) { return std::as_bytes(std::span(zeros)).first(bytes); };
+  std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(library)),
+                                                padding(footer.constants_offset - library.size())};
+  uint64_t constants_bytes = 0;
+  for (const Array& constant : constants) {
+    parts.push_back(constant.bytes);
+    parts.push_back(padding(gap_after(constant)));
+    constants_bytes += constant.bytes.size() + gap_after(constant);
+  }
+  check(program.constants_bytes == constants_bytes, "the program knows the size of its constants");
+  parts.push_back(std::as_bytes(std::span(text)));
+  std::span<const std::byte> last = std::as_bytes(std::span(&footer, 1));
+  std::future<Hash128> hash = std::async(std::launch::async, [parts, last]() mutable {
+    parts.push_back(last.first(kHashedFooterBytes));
+    return hash128_of_parts(parts);
+  });
+  write_file(path, parts, [&] {
+    Hash128 found = hash.get();
+    footer.hash_high = found.high;
+    footer.hash_low = found.low;
+    return last;
+  });
 }
 
 std::shared_ptr<const Executable> load_artifact(const std::string& path) {

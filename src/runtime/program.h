@@ -70,9 +70,14 @@ struct Executable {
 /// Throws CompileError (mismatch) naming the first CPU feature that the program uses and this machine lacks.
 void check_host(const Program& program);
 
-/// Writes `library` (an ELF shared object), the constants at a page boundary, the program and a footer with version and
+/// A cache line, and the widest vector.
+inline constexpr uint64_t kConstantAlignment = 64;
+/// The constants one after the other, each at the next multiple of kConstantAlignment, filled up with zeros to one.
+Array join_constants(std::span<const Array> constants);
+
+/// Writes `library` (an ELF shared object), the joined constants at a page boundary, the program and a footer with version and
 /// XXH3-128 checksum, as one file, through a temporary name and a rename.
-void write_artifact(const std::string& path, const std::string& library, std::span<const std::byte> constants,
+void write_artifact(const std::string& path, const std::string& library, std::span<const Array> constants,
                     const Program& program);
 
 /// Checks footer, version, checksum and CPU features, then maps and opens the file. Throws CompileError: malformed (3) for

@@ -282,6 +282,21 @@ class Compile(CommandTest):
         self.assertGreater(len(rows), 1)
 
 
+    def test_a_second_process_finds_the_kernels_of_the_first(self):
+        plain = self.json("compile", self.onnx, "-o", self.path("plain.so"))
+        self.assertEqual(plain["cache"], {"hits": 0, "misses": plain["kernels"]})
+        kept = ["--cache-dir", self.path("new/cache")]
+        cold = self.json("compile", self.onnx, "-o", self.path("cold.so"), *kept)
+        self.assertEqual(cold["cache"], plain["cache"])
+        warm = self.json("compile", self.onnx, "-o", self.path("warm.so"), *kept)
+        self.assertEqual(warm["cache"], {"hits": plain["kernels"], "misses": 0})
+        bytes_of = [(self.folder / name).read_bytes() for name in ("plain.so", "cold.so", "warm.so")]
+        self.assertEqual(bytes_of[0], bytes_of[1])
+        self.assertEqual(bytes_of[0], bytes_of[2])
+        for command in ("run", "bench", "profile", "verify"):
+            self.tenon(command, self.onnx, *kept)
+        self.assertEqual(self.error("compile", self.onnx, "-o", "x", "--cache-dir", self.model, code=6)["code"], "file-write")
+
 class Refusals(CommandTest):
     def test_usage_errors_exit_2(self):
         for arguments in ([], ["nothing"], ["run"], ["run", self.model, "--no-such-flag"], ["compile", self.model],
@@ -314,8 +329,7 @@ class Refusals(CommandTest):
     def test_missing_components_exit_5(self):
         for arguments in (["compile", self.model, "-o", "x", "--target", "c"], ["run", self.model, "--target", "opencl"],
                           ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "onednn"],
-                          ["compile", self.model, "-o", "x", "--emit", "tvm"], ["lower", self.model, "--to", "ptx"],
-                          ["compile", self.model, "-o", "x", "--cache-dir", "cache"]):
+                          ["compile", self.model, "-o", "x", "--emit", "tvm"], ["lower", self.model, "--to", "ptx"]):
             self.assertEqual(self.error(*arguments, code=5)["code"], "component-missing")
         for arguments in (["plan", "x.csv"],):
             self.assertEqual(self.error(*arguments, code=5)["code"], "command-missing")

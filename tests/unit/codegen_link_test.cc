@@ -30,6 +30,9 @@ void expect_runs(void* address, float number) {
   float x[4] = {0, 1, 2, -3}, y[4] = {};
   void* args[] = {x, y};
   tenon_kernel_context context{};
+  context.parallel_for = [](tenon_kernel_context*, int64_t extent, tenon_range_body body, void* closure) {
+    body(closure, 0, extent, 0);
+  };
   reinterpret_cast<tenon_kernel>(address)(args, &context);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(y[i], std::sin(x[i]) + number);
 }
@@ -70,6 +73,23 @@ TEST(Link, MemoryHoldsSeveralObjects) {
   expect_runs(code->address("first"), 1);
   expect_runs(code->address("second"), 2);
   EXPECT_THROW(code->address("third"), InternalError);
+}
+
+TEST(Link, RenamedObjectsRunTogether) {
+  PrimFunc f = parse_prim_func("case", R"(primfunc @kernel(x: f32[4]) -> (y: f32[4]) {
+    for i = 0 extent 4 parallel { y[i] = (sin(x[i]) + 1.0:f32) } })");
+  PrimFunc g = parse_prim_func("case", R"(primfunc @kernel(x: f32[4]) -> (y: f32[4]) {
+    for i = 0 extent 4 parallel { y[i] = (sin(x[i]) + 2.0:f32) } })");
+  std::vector<std::string> objects;
+  for (const PrimFunc* function : {&f, &g}) {
+    std::string name = function == &f ? "first" : "second";
+    objects.push_back(codegen::rename_symbols(codegen::compile_object({&function, 1}, host_target()).bytes, "kernel", name));
+  }
+  auto code = codegen::load_in_memory(objects);
+  LoadedFile file(codegen::link_shared(objects));
+  EXPECT_EQ(file.symbol("kernel"), nullptr);
+  for (void* first : {code->address("first"), file.symbol("first")}) expect_runs(first, 1);
+  for (void* second : {code->address("second"), file.symbol("second")}) expect_runs(second, 2);
 }
 
 TEST(Link, ThreadsCompileAndLinkAtOnce) {

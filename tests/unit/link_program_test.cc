@@ -135,7 +135,7 @@ TEST(Link, ConstantsAreStoredOnceAndOnlyIfUsed) {
   EXPECT_EQ(args(linked, 0)[1], (Argument{Place::Constant, 0}));
   EXPECT_EQ(args(linked, 1)[1], (Argument{Place::Constant, 0}));
   EXPECT_EQ(linked.program.constants_bytes, 448u);
-  EXPECT_EQ(linked.constants.read<float>(99), 1.0f);
+  EXPECT_EQ(linked.constants.at(0).read<float>(99), 1.0f);
 }
 
 TEST(Link, AViewSharesTheMemoryOfItsOperandAndKeepsItAlive) {

@@ -4,11 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <functional>
 #include <set>
-#include <thread>
 
 #include "graph/interpret.h"
 #include "op/ops.h"
@@ -205,8 +202,8 @@ TEST(Lower, NamesDoNotDependOnFunctionNamesWorkersOrCache) {
   for (const auto& [name, func] : a.prim_funcs)
     for (const Module* other : {&b, &c, &d}) EXPECT_TRUE(tir::structural_equal(func, other->prim_funcs.at(name))) << name;
   EXPECT_TRUE(a == c);
-  EXPECT_EQ(cache.statistics().misses, 8);
-  EXPECT_EQ(cache.statistics().hits, 8);
+  EXPECT_EQ(cache.statistics(Stage::Lowering).misses, 8);
+  EXPECT_EQ(cache.statistics(Stage::Lowering).hits, 8);
 }
 
 TEST(Lower, BothFacadesGiveOneKernelUpToItsName) {
@@ -349,8 +346,10 @@ TEST(Lower, DynamicShapesGiveAReason) {
   EXPECT_EQ(d.kind, ErrorKind::Unsupported);
   EXPECT_EQ(d.function, "g");
   add_primitive(m, "h", {f32({n}), f32({n})}, relu_of_sum);
-  diagnostic_of([&] { lower_module(m, nullptr, 2); }, kept);
+  KernelCache cache;
+  diagnostic_of([&] { lower_module(m, &cache, 2); }, kept);
   EXPECT_EQ(kept.size(), 2u) << "every function that cannot be lowered is reported";
+  EXPECT_TRUE(cache.entries().empty()) << "and leaves nothing";
 }
 
 TEST(Lower, CallsAndMissingConstantsInsideAreNamed) {
@@ -370,67 +369,6 @@ TEST(Lower, CallsAndMissingConstantsInsideAreNamed) {
   const Diagnostic& lost = diagnostic_of([&] { lower_primitive(m, outer); }, kept);
   EXPECT_EQ(lost.code, "lower-missing-constant");
   EXPECT_EQ(lost.found, "@lost");
-}
-
-TEST(KernelCache, AFailureLeavesNothing) {
-  KernelCache cache;
-  auto failing = []() -> Lowered { throw CompileError(Diagnostic{.message = "no"}); };
-  EXPECT_THROW(cache.get("k", failing), CompileError);
-  EXPECT_EQ(cache.statistics().entries, 0);
-  auto made = cache.get("k", [] { return Lowered{.name = "fine"}; });
-  EXPECT_EQ(made->name, "fine");
-  EXPECT_EQ(cache.get("k", failing), made) << "a hit makes nothing";
-  KernelCache::Statistics s = cache.statistics();
-  EXPECT_EQ(s.hits, 1);
-  EXPECT_EQ(s.misses, 2);
-  EXPECT_EQ(s.entries, 1);
-  cache.clear();
-  EXPECT_EQ(cache.statistics().entries, 0);
-  EXPECT_EQ(cache.statistics().hits, 0);
-}
-
-TEST(KernelCache, TwoRequestsForOneKeyDoTheWorkOnce) {
-  KernelCache cache;
-  std::atomic<int> made = 0;
-  std::vector<std::shared_ptr<const Lowered>> got(8);
-  {
-    std::vector<std::jthread> threads;
-    for (size_t i = 0; i < got.size(); ++i)
-      threads.emplace_back([&, i] {
-        got[i] = cache.get("k", [&] {
-          ++made;
-          std::this_thread::sleep_for(std::chrono::milliseconds(5));
-          return Lowered{};
-        });
-      });
-  }
-  EXPECT_EQ(made, 1);
-  for (const auto& each : got) EXPECT_EQ(each, got[0]);
-}
-
-TEST(KernelCache, AWaiterTriesItselfAfterAFailure) {
-  KernelCache cache;
-  std::atomic<int> calls = 0;
-  std::atomic<int> failures = 0;
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 4; ++i)
-      threads.emplace_back([&] {
-        try {
-          cache.get("k", [&]() -> Lowered {
-            bool first = calls++ == 0;
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            if (first) throw CompileError(Diagnostic{.message = "once"});
-            return {};
-          });
-        } catch (const CompileError&) {
-          ++failures;
-        }
-      });
-  }
-  EXPECT_EQ(failures, 1);
-  EXPECT_EQ(calls, 2);
-  EXPECT_EQ(cache.statistics().entries, 1);
 }
 
 }  // namespace

@@ -50,13 +50,11 @@ Program sample_program() {
   return program;
 }
 
-std::vector<std::byte> sample_constants() {
-  std::vector<std::byte> bytes(4096);
-  for (int i = 0; i < 1000; ++i) {
-    float w = 1000.0f + static_cast<float>(i);
-    std::memcpy(bytes.data() + 64 + 4 * i, &w, 4);
-  }
-  return bytes;
+/// 64 bytes for one number, then 1000 numbers and what fills them up.
+std::vector<Array> sample_constants() {
+  MutableArray weights(DType::F32, {1000});
+  std::iota(weights.as<float>(), weights.as<float>() + 1000, 1000.0f);
+  return {array_of<float>(DType::F32, {}, {7}), std::move(weights).freeze()};
 }
 
 std::vector<float> iota_input() {

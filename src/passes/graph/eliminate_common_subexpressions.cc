@@ -14,7 +14,7 @@
 
 #include <unordered_map>
 
-#include "base/hash.h"
+#include "base/content_index.h"
 #include "passes/graph/functions.h"
 #include "passes/graph/passes.h"
 #include "tir/text.h"
@@ -32,8 +32,9 @@ using graph::ValueId;
 std::map<std::string_view, std::string_view> representatives(const Module& module) {
   std::map<std::string_view, std::string_view> out;
   std::unordered_map<std::string, std::string_view> by_content;
+  ContentIndex contents;
   for (const auto& [name, array] : module.constants) {
-    std::string content = fmt::format("{}{} {}", tenon::name(array.dtype), to_string(array.shape), hash128(array.bytes).hex());
+    std::string content = fmt::format("{}{} {}", tenon::name(array.dtype), to_string(array.shape), contents.add(array.bytes));
     out[name] = by_content.try_emplace(std::move(content), name).first->second;
   }
   return out;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code through the cache: keys, and the form of an object in a file.
+#include "driver/kernels.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <link.h>
+
+#include <cstring>
+
+#include "base/hash.h"
+#include "base/mapped_file.h"
+#include "driver/driver.h"
+#include "tir/text.h"
+
+namespace tenon::driver {
+namespace {
+
+std::string encode(const codegen::Object& object) {
+  const codegen::KernelScratch& scratch = object.scratch[0];
+  std::string bytes(sizeof scratch, '\0');
+  std::memcpy(bytes.data(), &scratch, sizeof scratch);
+  return bytes + object.bytes;
+}
+
+std::optional<codegen::Object> decode(std::string_view bytes) {
+  codegen::KernelScratch scratch;
+  if (bytes.size() < sizeof scratch) return std::nullopt;
+  std::memcpy(&scratch, bytes.data(), sizeof scratch);
+  return codegen::Object{.bytes = std::string(bytes.substr(sizeof scratch)), .symbols = {kKernelSymbol}, .scratch = {scratch}};
+}
+
+constexpr lower::FileForm<codegen::Object> kFileForm{encode, decode};
+
+/// Changes with every build of the compiler that could make other code: the bytes of the program or library we are in.
+std::string compiler_version() {
+  Dl_info ignored;
+  link_map* here = nullptr;
+  check(dladdr1(kKernelSymbol, &ignored, reinterpret_cast<void**>(&here), RTLD_DL_LINKMAP) != 0, "our code is in a file");
+  std::string file = *here->l_name ? here->l_name : "/proc/self/exe";
+  return fmt::format("{} llvm {}", hash128(map_file(file).bytes).hex(), codegen::llvm_version());
+}
+
+}  // namespace
+
+std::shared_ptr<const codegen::Object> kernel_code(const tir::PrimFunc& scheduled, const Target& target, lower::Stage stage,
+                                                   const lower::Caching& caching) {
+  tir::PrimFunc function = scheduled;
+  function.name = kKernelSymbol;
+  std::string key = fmt::format("{}\n{}", target.text(), tir::print(function));
+  const tir::PrimFunc* functions[] = {&function};
+  return caching.get<codegen::Object>(stage, key, [&] { return codegen::compile_object(functions, target); }, &kFileForm);
+}
+
+std::shared_ptr<lower::KernelCache> open_cache(const std::string& folder) {
+  return std::make_shared<lower::KernelCache>(lower::KernelCache::Folder{.path = folder, .version = compiler_version()});
+}
+
+}  // namespace tenon::driver
