@@ -62,8 +62,11 @@ std::vector<const tir::PrimFunc*> called_functions(const graph::Module& module) 
   std::set<std::string_view> called;
   auto main = module.functions.find("main");
   if (main != module.functions.end())
-    for (const graph::Node& node : main->second.nodes)
-      if (node.kind == graph::NodeKind::CallLowered && !node.attrs.contains("view")) called.insert(node.callee);
+    for (const graph::Node& node : main->second.nodes) {
+      auto view = node.attrs.find("view");
+      bool runs = view == node.attrs.end() || view->second != graph::AttrValue(true);
+      if (node.kind == graph::NodeKind::CallLowered && runs) called.insert(node.callee);
+    }
   std::vector<const tir::PrimFunc*> functions;
   for (const auto& [name, function] : module.prim_funcs)
     if (called.contains(name)) functions.push_back(&function);

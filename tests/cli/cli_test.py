@@ -294,7 +294,7 @@ class Compile(CommandTest):
         self.assertEqual(bytes_of[0], bytes_of[1])
         self.assertEqual(bytes_of[0], bytes_of[2])
         for command in ("run", "bench", "profile", "verify"):
-            self.tenon(command, self.onnx, *kept)
+            self.tenon(command, self.onnx, "--fill", "random:1", *kept)
         self.assertEqual(self.error("compile", self.onnx, "-o", "x", "--cache-dir", self.model, code=6)["code"], "file-write")
 
 class Refusals(CommandTest):
