@@ -15,10 +15,8 @@ namespace tenon::driver {
 namespace {
 
 template <const pass::Pass& kPass>
-graph::Module run_pass(const graph::Module& module, const CompileOptions& options) {
-  pass::PassOptions of_pass = pass_options(module);
-  of_pass.workers = options.workers;
-  return kPass.run(module, of_pass);
+graph::Module run_pass(const graph::Module& module, const CompileOptions&) {
+  return kPass.run(module, pass_options(module));
 }
 
 template <const pass::Pass& kPass>

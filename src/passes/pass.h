@@ -17,7 +17,6 @@ struct PassOptions {
   bool link_params = false;
   /// Constant folding does not make one constant larger than this.
   int64_t fold_max_bytes = int64_t{64} << 20;
-  int workers = 1;  // threads; they change no result
 };
 
 /// Module in, module out; never modifies its input; idempotent unless its file says otherwise. The name uses dashes.

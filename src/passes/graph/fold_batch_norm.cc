@@ -18,7 +18,6 @@
 #include <cmath>
 #include <set>
 
-#include "base/parallel.h"
 #include "op/fold.h"
 #include "op/ops.h"
 #include "passes/graph/functions.h"
@@ -89,52 +88,37 @@ Blocks blocks_of(const Node& anchor, const Array& weights, size_t outputs) {
   return {outer, channels, count / (outer * channels), outer * channels / outputs};
 }
 
-/// Scales the channels `begin` to `end`, counted through all blocks. False if a new weight is not finite.
+/// False if a new weight is not finite.
 template <class T>
-bool scale_channels(const Array& from, const Blocks& blocks, const Channels& scale, size_t begin, size_t end, T* to) {
-  size_t o = begin / blocks.channels, c = begin % blocks.channels;
-  auto i = static_cast<int64_t>(begin * blocks.inner);
+bool scale_weights(const Array& from, const Blocks& blocks, const Channels& scale, T* to) {
+  int64_t i = 0;
   bool finite = true;
-  for (size_t k = begin; k < end; ++k) {
-    double factor = scale[blocks.first(o) + c];
-    for (size_t j = 0; j < blocks.inner; ++j, ++i) {
-      to[i] = static_cast<T>(static_cast<double>(from.read<T>(i)) * factor);
-      finite &= std::isfinite(to[i]);  // `&&` would be a branch for each element
+  for (size_t o = 0; o < blocks.outer; ++o)
+    for (size_t c = 0; c < blocks.channels; ++c) {
+      double factor = scale[blocks.first(o) + c];
+      for (size_t k = 0; k < blocks.inner; ++k, ++i) {
+        to[i] = static_cast<T>(static_cast<double>(from.read<T>(i)) * factor);
+        finite &= std::isfinite(to[i]);  // `&&` would be a branch for each element
+      }
     }
-    if (++c == blocks.channels) c = 0, ++o;
-  }
   return finite;
 }
 
-/// The same for all channels, many weights on several threads.
-template <class T>
-bool scale_weights(const Array& from, const Blocks& blocks, const Channels& scale, T* to, int workers) {
-  constexpr size_t kWorthAThread = 1 << 16;
-  size_t channels = blocks.outer * blocks.channels;
-  size_t pieces = std::clamp<size_t>(channels * blocks.inner / kWorthAThread, 1, static_cast<size_t>(workers));
-  std::vector<char> finite(pieces);
-  parallel_for(pieces, workers, [&](size_t p) {
-    finite[p] = scale_channels(from, blocks, scale, channels * p / pieces, channels * (p + 1) / pieces, to);
-  });
-  return std::count(finite.begin(), finite.end(), 1) == static_cast<int64_t>(pieces);
-}
-
 /// The weights with each output channel scaled and rounded once; nothing if one is then not finite.
-std::optional<Array> scaled_weights(const Node& anchor, const Array& weights, const Channels& scale, int workers) {
+std::optional<Array> scaled_weights(const Node& anchor, const Array& weights, const Channels& scale) {
   Blocks blocks = blocks_of(anchor, weights, scale.size());
   MutableArray out(weights.dtype, weights.shape);
-  bool finite = weights.dtype == DType::F32 ? scale_weights(weights, blocks, scale, out.as<float>(), workers)
-                                            : scale_weights(weights, blocks, scale, out.as<double>(), workers);
+  bool finite = weights.dtype == DType::F32 ? scale_weights(weights, blocks, scale, out.as<float>())
+                                            : scale_weights(weights, blocks, scale, out.as<double>());
   if (!finite) return std::nullopt;
   return std::move(out).freeze();
 }
 
 class Folder {
  public:
-  Folder(Module& module, const Function& from, int workers)
+  Folder(Module& module, const Function& from)
       : module_(module),
         from_(from),
-        workers_(workers),
         rewriter_(module, from),
         reader_(from.value_count(), kNone),
         uses_(graph::use_counts(from)) {
@@ -247,7 +231,7 @@ class Folder {
       chain.push_back(value);
     }
     if (!affine.worth_folding()) return false;
-    std::optional<Array> weights = scaled_weights(anchor, *constant(anchor.inputs[1]), affine.scale, workers_);
+    std::optional<Array> weights = scaled_weights(anchor, *constant(anchor.inputs[1]), affine.scale);
     if (!weights) return false;
     emit(anchor, value, std::move(*weights), affine);
     for (ValueId v : chain) folded_.insert(v.index);
@@ -271,16 +255,14 @@ class Folder {
 
   Module& module_;
   const Function& from_;
-  const int workers_;
   graph::Rewriter rewriter_;
   std::vector<uint32_t> reader_;  // the last node that reads a value; kNone if none does or it is a result
   std::vector<uint32_t> uses_;
   std::set<uint32_t> folded_;  // values of chains that are done
 };
 
-Module run(const Module& module, const PassOptions& options) {
-  return map_functions(module,
-                       [&](Module& out, const Function& function) { return Folder(out, function, options.workers).run(); });
+Module run(const Module& module, const PassOptions&) {
+  return map_functions(module, [](Module& out, const Function& function) { return Folder(out, function).run(); });
 }
 
 }  // namespace
