@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tenon opt FILE [--pass a,b]`: passes over a module, one by one.
+// `tenon opt FILE [--pass a,b] [--schedule TRACE]`: passes over a module, one by one, and schedule steps on one of its functions.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/mapped_file.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "graph/text.h"
 #include "passes/graph/passes.h"
+#include "schedule/primitives/schedule.h"
 
 namespace tenon::cli {
 namespace {
@@ -16,6 +18,8 @@ namespace {
 struct OptCommand {
   ModelOptions model;
   std::vector<std::string> passes;
+  std::string schedule;  // a file of schedule steps
+  std::string function;
   std::string output;
 };
 
@@ -42,6 +46,33 @@ graph::Module run_pass(const std::string& name, const graph::Module& module, con
                                 .found = name});
 }
 
+/// The loop function that is named, or the only one.
+tir::PrimFunc& function_to_schedule(graph::Module& module, const std::string& name) {
+  if (auto it = module.prim_funcs.find(name); it != module.prim_funcs.end()) return it->second;
+  if (name.empty() && module.prim_funcs.size() == 1) return module.prim_funcs.begin()->second;
+  std::string known;
+  for (const auto& [function, prim_func] : module.prim_funcs) known += fmt::format("{}`{}`", known.empty() ? "" : ", ", function);
+  throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
+                                .code = "unknown-function",
+                                .message = name.empty()
+                                               ? fmt::format("the module has {} loop functions", module.prim_funcs.size())
+                                               : fmt::format("there is no loop function `{}`", name),
+                                .input = "--function",
+                                .expected = known.empty() ? "a module with loop functions, as the pass `lower` leaves it" : known,
+                                .found = name});
+}
+
+void take_steps(graph::Module& module, const OptCommand& command) {
+  MappedFile file = map_file(command.schedule);
+  std::string_view steps(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
+  auto find = [&](std::string_view name) {
+    auto it = module.prim_funcs.find(name);
+    return it == module.prim_funcs.end() ? nullptr : &it->second;
+  };
+  tir::PrimFunc& function = function_to_schedule(module, command.function);
+  function = schedule::replay(function, command.schedule, steps, find);
+}
+
 int opt(const OptCommand& command) {
   driver::CompileOptions options = command.model.compile_options();
   bool whole = !command.model.stop_after.empty();
@@ -50,6 +81,7 @@ int opt(const OptCommand& command) {
       imported || whole ? driver::load_module(command.model.path, options) : driver::read_text(command.model.path);
   if (whole) module = driver::run_pipeline(std::move(module), options);
   for (const std::string& name : command.passes) module = run_pass(name, module, options);
+  if (!command.schedule.empty()) take_steps(module, command);
   if (!command.model.verify.empty()) graph::verify(module);
   if (!command.output.empty()) graph::write_module(command.output, module);
   if (command.model.json)
@@ -66,6 +98,8 @@ void add_opt(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("opt", "Run passes over a module and print it; without a pass, print the canonical text");
   command->model.add_to(*sub, "MODEL");
   add_repeated(*sub, "--pass", command->passes, "Passes to run in this order, separated by commas; repeatable")->delimiter(',');
+  sub->add_option("--schedule", command->schedule, "Take the schedule steps of this file on a loop function, after the passes");
+  sub->add_option("--function", command->function, "The loop function of --schedule; may be left out if there is only one");
   sub->add_option("-o,--output", command->output, "Write the module and its constants.bin instead of printing");
   sub->callback([&action, command] { action = [command] { return opt(*command); }; });
 }

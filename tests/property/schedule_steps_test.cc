@@ -46,7 +46,7 @@ void take_random_steps(Schedule& schedule, uint64_t seed, int length, Statistics
 /// The shortest start of a trace whose result differs, for the report.
 std::string first_wrong(const tir::PrimFunc& func, const schedule::Trace& trace, const std::vector<Array>& inputs) {
   std::vector<Array> expected = tir::interpret(func, inputs);
-  Schedule schedule(func);
+  Schedule schedule(func, test::copy_intrinsic);
   for (const Step& step : trace) {
     std::string before = tir::print(schedule.func());
     schedule.apply(step);
@@ -69,7 +69,7 @@ TEST(ScheduleSteps, KeepTheResult) {
   for (int seed = 1; seed <= sequences; ++seed) {
     const tir::PrimFunc& func = test::schedule_pool()[static_cast<size_t>(seed) % test::schedule_pool().size()];
     std::vector<Array> inputs = test::integer_inputs(func, static_cast<uint64_t>(seed));
-    Schedule schedule(func);
+    Schedule schedule(func, test::copy_intrinsic);
     take_random_steps(schedule, static_cast<uint64_t>(seed), kLength, statistics);
     std::vector<Array> expected = tir::interpret(func, inputs);
     auto report = [&] { return "seed " + std::to_string(seed) + ": " + first_wrong(func, schedule.trace(), inputs); };
@@ -78,7 +78,7 @@ TEST(ScheduleSteps, KeepTheResult) {
     } catch (const CompileError&) {
       FAIL() << report();
     }
-    tir::PrimFunc again = schedule::replay(func, "trace", print(schedule.trace()));
+    tir::PrimFunc again = schedule::replay(func, "trace", print(schedule.trace()), test::copy_intrinsic);
     ASSERT_TRUE(structural_equal(again, schedule.func())) << "seed " << seed << ":\n" << print(schedule.trace());
     if (seed % kCompileEvery == 0) {
       ASSERT_TRUE(test::run_compiled(schedule.func(), inputs) == expected)

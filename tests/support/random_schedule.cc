@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "schedule/primitives/analysis.h"
+#include "tir/text.h"
 
 namespace tenon::test {
 
@@ -184,6 +185,91 @@ StepProposer::Args StepProposer::decompose_reduction(const Program& program) {
   return {{block->block->name, any(loops)}};
 }
 
+StepProposer::Args StepProposer::rfactor(const Program& program) {
+  const BlockPlace* block = some_block(program, [&](const BlockPlace& p) {
+    std::vector<const For*> loops = p.loops();
+    return is_reduction(*p.block) && combiner(*p.block) && !loops.empty() && program.blocks_in(Stmt(loops[0])).size() == 1;
+  });
+  if (!block) return std::nullopt;
+  std::set<std::string> reduce = bound_loops(*block->block, tir::IterKind::Reduce);
+  std::vector<std::string> loops;
+  for (const For* l : block->loops())
+    if (reduce.contains(std::string(var_name(l->var)))) loops.push_back(program.loop_name(*l));
+  if (loops.empty()) return std::nullopt;
+  return {{block->block->name, any(loops), std::to_string(pick(2))}};
+}
+
+StepProposer::Args StepProposer::transform_layout(const Program& program) {
+  std::vector<tir::Buffer> buffers;
+  visit(program.func().body, [&](const Stmt& s) {
+    if (const auto* a = as<tir::Allocate>(s); a && a->buffer.rank() > 0 && a->buffer.rank() < 5) buffers.push_back(a->buffer);
+  });
+  if (buffers.empty()) return std::nullopt;
+  const tir::Buffer& buffer = any(buffers);
+  std::vector<std::string> axes, results;
+  for (size_t axis = 0; axis < buffer.rank(); ++axis) axes.push_back("i" + std::to_string(axis));
+  results = axes;
+  std::shuffle(results.begin(), results.end(), random_);
+  if (pick(2)) {  // tiles along one axis, as a last index of their own
+    std::string factor = std::to_string(2 + pick(3));
+    size_t tiled = random_() % results.size();
+    std::string whole = results[tiled];
+    results[tiled] = "floordiv(" + whole + ", " + factor + ")";
+    results.push_back("floormod(" + whole + ", " + factor + ")");
+  }
+  auto listed = [](const std::vector<std::string>& list) {
+    std::string out;
+    for (const std::string& item : list) out += (out.empty() ? "" : ", ") + item;
+    return out;
+  };
+  return {{buffer->name, listed(axes) + " -> " + listed(results)}};
+}
+
+StepProposer::Args StepProposer::pad(const Program& program) {
+  const BlockPlace* block = some_block(program, [&](const BlockPlace& p) {
+    std::vector<const For*> loops = p.loops();
+    bool alone = !loops.empty() && program.blocks_in(Stmt(loops[0])).size() == 1;
+    bool plain =
+        loops.size() == p.block->iters.size() &&
+        std::all_of(p.block->iters.begin(), p.block->iters.end(), [](const tir::IterVar& i) { return as<tir::Var>(i.binding); });
+    return repeatable(p) && alone && plain && p.guards().empty();
+  });
+  if (!block) return std::nullopt;
+  std::vector<std::string> args{block->block->name};
+  for (const tir::IterVar& iter : block->block->iters) {
+    bool plain_everywhere = true;  // an index of its own, where it is used
+    for (const tir::Region& r : block->block->reads)
+      for (const Expr& e : r.min)
+        tir::visit_exprs(e, [&](const Expr& x) { plain_everywhere &= !structural_equal(x, iter.var) || x.same_as(e); });
+    args.push_back(std::to_string(plain_everywhere ? 2 + pick(4) : 1));
+  }
+  return {args};
+}
+
+StepProposer::Args StepProposer::tensorize(const Program& program) {
+  const Place* loop = some_loop(program, [&](const Place& l) {
+    std::vector<const BlockPlace*> blocks = program.blocks_in(l.stmt);
+    if (blocks.size() != 1 || as<tir::Block>(loop_of(l).body) != blocks[0]->block) return false;
+    std::optional<PointBlock> points = point_block(*blocks[0]->block);
+    return points && points->outputs.size() == 1 && points->init.empty() && as<tir::Load>(points->values[0]) != nullptr;
+  });
+  if (!loop) return std::nullopt;
+  DType dtype = point_block(*program.blocks_in(loop->stmt)[0]->block)->outputs[0]->dtype;
+  std::string name = "copy_" + std::string(tenon::name(dtype)) + "_" + std::to_string(extent_of(loop_of(*loop)));
+  return {{program.loop_name(loop_of(*loop)), name, name + "_in_order"}};
+}
+
+StepProposer::Args StepProposer::tile(const Program& program) {
+  const Place* outer = some_loop(program, [](const Place& p) {
+    const For* inner = as<For>(loop_of(p).body);
+    return serial(p) && inner && inner->loop_kind == ForKind::Serial && extent_of(loop_of(p)) > 1 && extent_of(*inner) > 1;
+  });
+  if (!outer) return std::nullopt;
+  const For& inner = *as<For>(loop_of(*outer).body);
+  auto factor = [&](const For& l) { return std::to_string(1 + pick(static_cast<int>(extent_of(l)))); };
+  return {{program.loop_name(loop_of(*outer)), program.loop_name(inner), factor(loop_of(*outer)), factor(inner)}};
+}
+
 std::optional<Step> StepProposer::propose(const tir::PrimFunc& function) {
   struct Choice {
     const char* primitive;
@@ -196,12 +282,17 @@ std::optional<Step> StepProposer::propose(const tir::PrimFunc& function) {
       {"compute_inline", &StepProposer::compute_inline},
       {"decompose_reduction", &StepProposer::decompose_reduction},
       {"fuse", &StepProposer::fuse},
+      {"pad", &StepProposer::pad},
       {"parallel", &StepProposer::independent},
       {"reorder", &StepProposer::reorder},
       {"reverse_compute_at", &StepProposer::reverse_compute_at},
       {"reverse_compute_inline", &StepProposer::reverse_compute_inline},
+      {"rfactor", &StepProposer::rfactor},
       {"set_scope", &StepProposer::set_scope},
       {"split", &StepProposer::split},
+      {"tensorize", &StepProposer::tensorize},
+      {"tile", &StepProposer::tile},
+      {"transform_layout", &StepProposer::transform_layout},
       {"unroll", &StepProposer::any_serial},
       {"vectorize", &StepProposer::independent},
   };
@@ -209,6 +300,22 @@ std::optional<Step> StepProposer::propose(const tir::PrimFunc& function) {
   Args args = (this->*choice.args)(Program(function));
   if (!args) return std::nullopt;
   return Step{choice.primitive, *args, {}, {}};
+}
+
+const tir::PrimFunc* copy_intrinsic(std::string_view name) {
+  static std::map<std::string, tir::PrimFunc, std::less<>> known;
+  if (auto it = known.find(name); it != known.end()) return &it->second;
+  bool in_order = name.ends_with("_in_order");
+  std::string_view described = in_order ? name.substr(0, name.size() - 9) : name;
+  size_t last = described.rfind('_');
+  std::string type = std::string(described.substr(5, last - 5)) + "[" + std::string(described.substr(last + 1)) + "]";
+  std::string extent(described.substr(last + 1));
+  std::string text = "primfunc @" + std::string(name) + "(x: " + type + ") -> (y: " + type + ") {\n  for i = 0 extent " + extent;
+  text += in_order ? " unrolled {\n    y[i] = x[i]\n  }\n}\n"
+                   : " {\n    block y {\n      iter vi: spatial " + extent +
+                         " = i\n      reads x[vi : 1]\n      writes y[vi : 1]\n      body {\n        y[vi] = x[vi]\n      }\n    "
+                         "}\n  }\n}\n";
+  return &known.emplace(name, tir::parse_prim_func("copy", text)).first->second;
 }
 
 }  // namespace tenon::test

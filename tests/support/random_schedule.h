@@ -41,9 +41,18 @@ class StepProposer {
   Args cache_write(const schedule::Program& program);
   Args set_scope(const schedule::Program& program);
   Args decompose_reduction(const schedule::Program& program);
+  Args rfactor(const schedule::Program& program);
+  Args transform_layout(const schedule::Program& program);
+  Args pad(const schedule::Program& program);
+  Args tensorize(const schedule::Program& program);
+  Args tile(const schedule::Program& program);
   std::string some_scope() { return pick(2) ? "local" : "global"; }
 
   std::mt19937_64 random_;
 };
+
+/// The functions that the proposer's `tensorize` steps name: `copy_f32_4` describes and `copy_f32_4_in_order` implements the copy
+/// of four elements.
+const tir::PrimFunc* copy_intrinsic(std::string_view name);
 
 }  // namespace tenon::test

@@ -298,6 +298,12 @@ void refresh_regions(const Block& block, std::vector<Region>& reads, std::vector
   }
 }
 
+bool holds_block(const Stmt& s) {
+  bool found = false;
+  visit(s, [&](const Stmt& part) { found |= part->kind == StmtKind::Block; });
+  return found;
+}
+
 Stmt rebuilt(const Block& old, std::vector<IterVar> iters, const Stmt& init, const Stmt& body) {
   Stmt bare = block(old.name, std::move(iters), {}, {}, init, body);
   const Block& b = *as<Block>(bare);
@@ -343,7 +349,7 @@ std::optional<std::string> conflict(const Program& program, const Place& loop, c
   bool one = std::all_of(list.begin(), list.end(), [&](const Access& a) {
     return a.place == list[0].place && same_exprs(a.min, list[0].min) && a.extent == list[0].extent;
   });
-  if (one ? element_tells(list[0], loop.stmt) : strips_tell(program, list, buffer, loop)) return std::nullopt;
+  if ((one && element_tells(list[0], loop.stmt)) || strips_tell(program, list, buffer, loop)) return std::nullopt;
   return fmt::format("iterations of `{}` may touch the same element of `{}`", var_name(as<For>(loop.stmt)->var), buffer->name);
 }
 
@@ -412,6 +418,18 @@ void require_only_writer(const Program& program, const BlockPlace& place, const 
       fail_step("schedule-writers", {.message = fmt::format("`{}` is written by `{}` too", buffer->name, writer->block->name),
                                      .expected = fmt::format("`{}` as its only writer", place.block->name),
                                      .found = fmt::format("block `{}`", writer->block->name)});
+}
+
+Stmt require_own_nest(const BlockPlace& place, std::string_view step) {
+  size_t depth = place.around.size();
+  while (depth > 0 && !as<Seq>(place.around[depth - 1])) --depth;
+  for (size_t k = 0; k < depth; ++k)
+    if (const For* l = as<For>(place.around[k]))
+      fail_step("schedule-not-nested", {.message = fmt::format("`{}` shares loop `{}`", place.block->name, var_name(l->var)),
+                                        .expected = fmt::format("loops that hold the block alone for `{}`", step),
+                                        .found = fmt::format("other statements in loop `{}`", var_name(l->var)),
+                                        .hint = "take the step before blocks are moved into its loops"});
+  return depth < place.around.size() ? place.around[depth] : place.stmt;
 }
 
 std::optional<AxisVars> plain_indices(const Block& block, const Buffer& buffer, const std::vector<Expr>& indices) {

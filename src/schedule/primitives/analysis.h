@@ -29,6 +29,8 @@ bool is_complete(const tir::Block& block);
 PointBlock require_repeatable(const BlockPlace& place, std::string_view step);
 /// Refuses (`schedule-writers`) a buffer with other writers.
 void require_only_writer(const Program& program, const BlockPlace& place, const Buffer& buffer);
+/// The outermost statement that holds a block alone; refuses (`schedule-not-nested`) one in a loop beside others.
+Stmt require_own_nest(const BlockPlace& place, std::string_view step);
 /// The variable that each axis of a store is the index of, `nullptr` for a constant index.
 using AxisVars = std::vector<const tir::IterVar*>;
 /// Nothing unless every index is a spatial variable of its own, or 0 on an axis of extent 1.
@@ -74,6 +76,8 @@ Box box_of(const Program& program, const std::vector<Access>& accesses, const Bu
 bool fills(const Access& access, const Box& box, const Stmt& within);
 /// The regions of a block's body as it stands: one element where the index follows the block's variables, else the whole buffer.
 void refresh_regions(const tir::Block& block, std::vector<tir::Region>& reads, std::vector<tir::Region>& writes);
+/// Whether a block stands in a statement.
+bool holds_block(const Stmt& s);
 /// The block with another body and regions to match.
 Stmt rebuilt(const tir::Block& block, std::vector<tir::IterVar> iters, const Stmt& init, const Stmt& body);
 

@@ -61,12 +61,6 @@ Stmt with_loads(const Stmt& s, const Buffer& buffer, function_ref<Expr(const std
       [&](const Expr& e) { return with_loads(e, buffer, value); });
 }
 
-bool holds_block(const Stmt& s) {
-  bool found = false;
-  visit(s, [&](const Stmt& part) { found |= part->kind == StmtKind::Block; });
-  return found;
-}
-
 /// A reader with the values of the inlined block in place of its loads.
 Stmt reader_with_values(const Block& reader, const Block& b, const PointBlock& points, const AxisVars& axes,
                         const Ranges& loops) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop shapes: split, fuse, reorder.
+// Loop shapes: split, fuse, reorder, tile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -159,6 +159,19 @@ PrimFunc reorder(const PrimFunc& func, const Names& names) {
   Stmt s = before.back()->body;
   for (size_t k = after.size(); k-- > 0;) s = for_loop(after[k]->var, after[k]->min, after[k]->extent, after[k]->loop_kind, s);
   return with_body(func, replace(func.body, outermost, s));
+}
+
+PrimFunc tile(const PrimFunc& func, const Names& loops, const std::vector<int64_t>& factors) {
+  PrimFunc out = func;
+  Names outer, inner;
+  for (size_t k = 0; k < loops.size(); ++k) {
+    std::string variable(var_name(as<For>(Program(out).loop(loops[k]).stmt)->var));
+    outer.push_back(new_name(out, "", variable + "_o"));
+    inner.push_back(new_name(out, "", variable + "_i"));
+    out = split(out, loops[k], factors[k], outer.back(), inner.back());
+  }
+  outer.insert(outer.end(), inner.begin(), inner.end());
+  return reorder(out, outer);
 }
 
 }  // namespace tenon::schedule::step

@@ -24,6 +24,7 @@ using Names = std::vector<std::string>;
 PrimFunc split(const PrimFunc& func, std::string_view loop, int64_t factor, const std::string& outer, const std::string& inner);
 PrimFunc fuse(const PrimFunc& func, std::string_view outer, std::string_view inner, const std::string& into);
 PrimFunc reorder(const PrimFunc& func, const Names& loops);
+PrimFunc tile(const PrimFunc& func, const Names& loops, const std::vector<int64_t>& factors);
 
 PrimFunc vectorize(const PrimFunc& func, std::string_view loop);
 PrimFunc unroll(const PrimFunc& func, std::string_view loop);
@@ -41,6 +42,12 @@ PrimFunc cache_write(const PrimFunc& func, std::string_view block, std::string_v
 PrimFunc set_scope(const PrimFunc& func, std::string_view buffer, std::string_view scope);
 
 PrimFunc decompose_reduction(const PrimFunc& func, std::string_view block, std::string_view loop);
+PrimFunc rfactor(const PrimFunc& func, std::string_view block, std::string_view loop, int64_t axis, const std::string& name);
+
+PrimFunc transform_layout(const PrimFunc& func, std::string_view buffer, const std::string& map);
+PrimFunc pad(const PrimFunc& func, std::string_view block, const std::vector<int64_t>& multiples);
+
+PrimFunc tensorize(const PrimFunc& func, std::string_view loop, const PrimFunc& description, const PrimFunc& implementation);
 
 }  // namespace step
 }  // namespace tenon::schedule

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 #include "base/text.h"
 #include "schedule/primitives/primitives.h"
@@ -20,7 +21,8 @@ namespace {
 /// The arguments of one step as its primitive wants them.
 class Arguments {
  public:
-  Arguments(const PrimFunc& func, Step& step) : func_(func), step_(step) {}
+  Arguments(const PrimFunc& func, Step& step, const IntrinsicLookup& intrinsics)
+      : func_(func), step_(step), intrinsics_(intrinsics) {}
 
   const std::string& name(size_t i) const { return step_.args[i]; }
   /// The variable of a loop given as `i` or `conv.i`.
@@ -39,7 +41,21 @@ class Arguments {
     value = schedule::new_name(func_, value, base);
     return value;
   }
-  const std::vector<std::string>& all() const { return step_.args; }
+  size_t count() const { return step_.args.size(); }
+  std::vector<std::string> names(size_t count) const {
+    return {step_.args.begin(), step_.args.begin() + static_cast<std::ptrdiff_t>(count)};
+  }
+  /// The arguments from one on.
+  std::vector<int64_t> integers(size_t first) const {
+    std::vector<int64_t> out;
+    for (size_t i = first; i < count(); ++i) out.push_back(integer(i));
+    return out;
+  }
+  const PrimFunc& function(size_t i) const {
+    const PrimFunc* found = intrinsics_ ? intrinsics_(name(i)) : nullptr;
+    if (!found) fail(fmt::format("there is no loop function `{}`", name(i)), "a loop function of the same module", name(i));
+    return *found;
+  }
 
  private:
   [[noreturn]] void fail(std::string message, std::string expected, std::string found) const {
@@ -47,104 +63,81 @@ class Arguments {
   }
   const PrimFunc& func_;
   Step& step_;
+  const IntrinsicLookup& intrinsics_;
 };
 
 using Run = PrimFunc (*)(const PrimFunc& func, Arguments& args);
 
 struct Primitive {
-  std::string_view name;
-  std::string_view usage;
-  size_t min_args, max_args;
-  std::vector<std::string_view> keys;
+  std::string_view usage;  // the name, then arguments: `X`, `X…` for one or more, `[X]`, `[key=X]`
   Run run;
 };
 
-constexpr size_t kAny = 64;
-
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> list = {
-      {"cache_read",
-       "cache_read BLOCK BUFFER SCOPE [name=NAME]",
-       3,
-       3,
-       {"name"},
+      {"cache_read BLOCK BUFFER SCOPE [name=NAME]",
        [](const PrimFunc& f, Arguments& a) {
          return step::cache_read(f, a.name(0), a.name(1), a.name(2), a.new_name("name", a.name(1) + "_" + a.name(2)));
        }},
-      {"cache_write",
-       "cache_write BLOCK BUFFER SCOPE [name=NAME]",
-       3,
-       3,
-       {"name"},
+      {"cache_write BLOCK BUFFER SCOPE [name=NAME]",
        [](const PrimFunc& f, Arguments& a) {
          return step::cache_write(f, a.name(0), a.name(1), a.name(2), a.new_name("name", a.name(1) + "_" + a.name(2)));
        }},
-      {"compute_at",
-       "compute_at BLOCK LOOP",
-       2,
-       2,
-       {},
-       [](const PrimFunc& f, Arguments& a) { return step::compute_at(f, a.name(0), a.name(1)); }},
-      {"compute_inline",
-       "compute_inline BLOCK",
-       1,
-       1,
-       {},
-       [](const PrimFunc& f, Arguments& a) { return step::compute_inline(f, a.name(0)); }},
-      {"decompose_reduction",
-       "decompose_reduction BLOCK LOOP",
-       2,
-       2,
-       {},
+      {"compute_at BLOCK LOOP", [](const PrimFunc& f, Arguments& a) { return step::compute_at(f, a.name(0), a.name(1)); }},
+      {"compute_inline BLOCK", [](const PrimFunc& f, Arguments& a) { return step::compute_inline(f, a.name(0)); }},
+      {"decompose_reduction BLOCK LOOP",
        [](const PrimFunc& f, Arguments& a) { return step::decompose_reduction(f, a.name(0), a.name(1)); }},
-      {"fuse",
-       "fuse LOOP LOOP [into=NAME]",
-       2,
-       2,
-       {"into"},
+      {"fuse LOOP LOOP [into=NAME]",
        [](const PrimFunc& f, Arguments& a) {
          return step::fuse(f, a.name(0), a.name(1), a.new_name("into", a.variable(0) + "_" + a.variable(1)));
        }},
-      {"parallel", "parallel LOOP", 1, 1, {}, [](const PrimFunc& f, Arguments& a) { return step::parallel(f, a.name(0)); }},
-      {"reorder", "reorder LOOP LOOP…", 2, kAny, {}, [](const PrimFunc& f, Arguments& a) { return step::reorder(f, a.all()); }},
-      {"reverse_compute_at",
-       "reverse_compute_at BLOCK LOOP",
-       2,
-       2,
-       {},
+      {"pad BLOCK MULTIPLE…", [](const PrimFunc& f, Arguments& a) { return step::pad(f, a.name(0), a.integers(1)); }},
+      {"parallel LOOP", [](const PrimFunc& f, Arguments& a) { return step::parallel(f, a.name(0)); }},
+      {"reorder LOOP LOOP…", [](const PrimFunc& f, Arguments& a) { return step::reorder(f, a.names(a.count())); }},
+      {"reverse_compute_at BLOCK LOOP",
        [](const PrimFunc& f, Arguments& a) { return step::reverse_compute_at(f, a.name(0), a.name(1)); }},
-      {"reverse_compute_inline",
-       "reverse_compute_inline BLOCK",
-       1,
-       1,
-       {},
+      {"reverse_compute_inline BLOCK",
        [](const PrimFunc& f, Arguments& a) { return step::reverse_compute_inline(f, a.name(0)); }},
-      {"set_scope",
-       "set_scope BUFFER SCOPE",
-       2,
-       2,
-       {},
-       [](const PrimFunc& f, Arguments& a) { return step::set_scope(f, a.name(0), a.name(1)); }},
-      {"split",
-       "split LOOP FACTOR [outer=NAME] [inner=NAME]",
-       2,
-       2,
-       {"outer", "inner"},
+      {"rfactor BLOCK LOOP [AXIS] [name=NAME]",
+       [](const PrimFunc& f, Arguments& a) {
+         return step::rfactor(f, a.name(0), a.name(1), a.count() > 2 ? a.integer(2) : 0, a.new_name("name", a.name(0) + "_rf"));
+       }},
+      {"set_scope BUFFER SCOPE", [](const PrimFunc& f, Arguments& a) { return step::set_scope(f, a.name(0), a.name(1)); }},
+      {"split LOOP FACTOR [outer=NAME] [inner=NAME]",
        [](const PrimFunc& f, Arguments& a) {
          std::string outer = a.new_name("outer", a.variable(0) + "_o"), inner = a.new_name("inner", a.variable(0) + "_i");
          return step::split(f, a.name(0), a.integer(1), outer, inner);
        }},
-      {"unroll", "unroll LOOP", 1, 1, {}, [](const PrimFunc& f, Arguments& a) { return step::unroll(f, a.name(0)); }},
-      {"vectorize", "vectorize LOOP", 1, 1, {}, [](const PrimFunc& f, Arguments& a) { return step::vectorize(f, a.name(0)); }},
+      {"tensorize LOOP DESCRIPTION IMPLEMENTATION",
+       [](const PrimFunc& f, Arguments& a) { return step::tensorize(f, a.name(0), a.function(1), a.function(2)); }},
+      {"tile LOOP LOOP… FACTOR FACTOR…",
+       [](const PrimFunc& f, Arguments& a) {
+         size_t loops = a.count() / 2;
+         return step::tile(f, a.names(loops), a.integers(loops));
+       }},
+      {"transform_layout BUFFER MAP",
+       [](const PrimFunc& f, Arguments& a) { return step::transform_layout(f, a.name(0), a.name(1)); }},
+      {"unroll LOOP", [](const PrimFunc& f, Arguments& a) { return step::unroll(f, a.name(0)); }},
+      {"vectorize LOOP", [](const PrimFunc& f, Arguments& a) { return step::vectorize(f, a.name(0)); }},
   };
   return list;
+}
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> out;
+  for (size_t end = 0; end != text.npos; text.remove_prefix(std::min(text.size(), end + 1))) {
+    end = text.find(' ');
+    out.push_back(text.substr(0, end));
+  }
+  return out;
 }
 
 const Primitive& find_primitive(const Step& step) {
   std::string names;
   for (const Primitive& p : primitives()) {
-    if (p.name == step.primitive) return p;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", p.name);
+    std::string_view name = words(p.usage)[0];
+    if (name == step.primitive) return p;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
   }
   fail_step("schedule-unknown-primitive", {.message = fmt::format("there is no primitive `{}`", step.primitive),
                                            .expected = "one of " + names,
@@ -152,13 +145,24 @@ const Primitive& find_primitive(const Step& step) {
 }
 
 void check_usage(const Primitive& primitive, const Step& step) {
-  bool known = std::all_of(step.named.begin(), step.named.end(), [&](const auto& entry) {
-    return std::find(primitive.keys.begin(), primitive.keys.end(), entry.first) != primitive.keys.end();
-  });
-  if (known && step.args.size() >= primitive.min_args && step.args.size() <= primitive.max_args) return;
-  fail_step("schedule-arguments", {.message = fmt::format("`{}` does not take these arguments", primitive.name),
-                                   .expected = fmt::format("`{}`", primitive.usage),
-                                   .found = fmt::format("`{}`", print(step))});
+  size_t least = 0, most = 0, repeated = 0;
+  std::vector<std::string_view> keys, parts = words(primitive.usage);
+  for (std::string_view part : std::span(parts).subspan(1)) {
+    if (size_t equals = part.find('='); equals != part.npos) {
+      keys.push_back(part.substr(1, equals - 1));
+      continue;
+    }
+    ++most;
+    if (part[0] != '[') ++least;
+    if (part.ends_with("…")) ++repeated;
+  }
+  bool fits =
+      step.args.size() >= least && (step.args.size() <= most || repeated > 0) && (repeated < 2 || step.args.size() % 2 == 0);
+  for (const auto& [key, value] : step.named) fits &= std::find(keys.begin(), keys.end(), key) != keys.end();
+  if (!fits)
+    fail_step("schedule-arguments", {.message = fmt::format("`{}` does not take these arguments", parts[0]),
+                                     .expected = fmt::format("`{}`", primitive.usage),
+                                     .found = fmt::format("`{}`", print(step))});
 }
 
 /// The named arguments that are given.
@@ -178,7 +182,7 @@ void Schedule::apply(Step step) {
   try {
     const Primitive& primitive = find_primitive(step);
     check_usage(primitive, step);
-    Arguments args(func_, step);
+    Arguments args(func_, step, intrinsics_);
     PrimFunc next = primitive.run(func_, args);
     require_kinds_kept(func_, next);
     try {
@@ -193,6 +197,7 @@ void Schedule::apply(Step step) {
     d.function = func_.name;
     d.node = fmt::format("`{}`", written);
     d.span = step.span;
+    d.excerpt.clear();
     throw CompileError(std::move(d));
   }
 }
@@ -235,6 +240,27 @@ void Schedule::set_scope(std::string_view buffer, std::string_view scope) {
 }
 void Schedule::decompose_reduction(std::string_view block, std::string_view loop) {
   apply({"decompose_reduction", {std::string(block), std::string(loop)}, {}, {}});
+}
+std::string Schedule::rfactor(std::string_view block, std::string_view loop, int64_t axis, std::string_view name) {
+  apply({"rfactor", {std::string(block), std::string(loop), std::to_string(axis)}, named({{"name", name}}), {}});
+  return trace_.back().named["name"];
+}
+
+void Schedule::tile(const std::vector<std::string>& loops, const std::vector<int64_t>& factors) {
+  Step step{"tile", loops, {}, {}};
+  for (int64_t factor : factors) step.args.push_back(std::to_string(factor));
+  apply(std::move(step));
+}
+void Schedule::pad(std::string_view block, const std::vector<int64_t>& multiples) {
+  Step step{"pad", {std::string(block)}, {}, {}};
+  for (int64_t multiple : multiples) step.args.push_back(std::to_string(multiple));
+  apply(std::move(step));
+}
+void Schedule::transform_layout(std::string_view buffer, std::string_view map) {
+  apply({"transform_layout", {std::string(buffer), std::string(map)}, {}, {}});
+}
+void Schedule::tensorize(std::string_view loop, std::string_view description, std::string_view implementation) {
+  apply({"tensorize", {std::string(loop), std::string(description), std::string(implementation)}, {}, {}});
 }
 
 PrimFunc replay(const PrimFunc& func, std::string_view trace_file, std::string_view trace_text,

@@ -50,6 +50,10 @@ class Schedule {
   /// several blocks inside share need independent iterations.
   void reorder(const std::vector<std::string>& loops);
 
+  /// Splits each loop of a chain by its factor and puts the outer loops outside the inner ones: split and reorder in one step,
+  /// with their rules. New loops are `i_o` and `i_i` for `i`.
+  void tile(const std::vector<std::string>& loops, const std::vector<int64_t>& factors);
+
   // Loop kinds. The loop is serial before.
 
   /// The iterations are independent.
@@ -94,6 +98,26 @@ class Schedule {
   /// Splits a whole reduction's `init` off into a block of its own before a loop, which is at or outside the block's outermost
   /// reduce loop and inside of which each point runs once. The rest keeps the name.
   void decompose_reduction(std::string_view block, std::string_view loop);
+  /// Makes a reduce loop of a whole reduction a spatial one: a new block sums up each of its iterations apart, into buffers with
+  /// one more axis, and the block then combines these. Its loops hold it alone, its update is commutative, and no iteration of
+  /// the loop is without a point. Returns the new block.
+  std::string rfactor(std::string_view block, std::string_view loop, int64_t axis = 0, std::string_view name = "");
+
+  // Layouts, domains, intrinsics.
+
+  /// Gives an allocated buffer other axes, by a map such as `i, j -> floordiv(i, 4), j, floormod(i, 4)`, which gives each element
+  /// a place of its own, each index over [0, a number).
+  void transform_layout(std::string_view buffer, std::string_view map);
+  /// Rounds the extents of a block's variables up to multiples, one for each. Operands that follow a padded variable are copied
+  /// to padded buffers, results are computed in padded ones and cropped. The block is complete or a whole reduction with loops as
+  /// `lower` makes them, alone in them; a padded variable is an index of its own wherever it is used, and for a padded reduce
+  /// variable each operand is a product of loads that follow it, added up, or one such load, filled with the operation's
+  /// identity.
+  void pad(std::string_view block, const std::vector<int64_t>& multiples);
+  /// Replaces a loop around one block by the body of a function `implementation`, where the block computes what the function
+  /// `description` does: loops of the same extents, the same values and stores, its parameters' axes the last ones of the
+  /// buffers they stand for. Both have the same parameters. That the two agree is the user's promise.
+  void tensorize(std::string_view loop, std::string_view description, std::string_view implementation);
 
  private:
   tir::PrimFunc func_;
