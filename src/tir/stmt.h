@@ -156,7 +156,8 @@ using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<i
 using Attrs = std::map<std::string, AttrValue, std::less<>>;
 
 /// A loop function. Parameters are buffers of scope Global: the first `num_inputs` are read, the rest are written.
-/// They never overlap in memory, but an output may be an input's memory where link/in_place.h proves it safe. Attributes in use: `target` (text), `scheduled` (bool).
+/// They never overlap in memory, but an output may be an input's memory where link/in_place.h proves it safe. Attributes in
+/// use: `target` (text), `scheduled` (bool).
 struct PrimFunc {
   std::string name;
   std::vector<Buffer> params;

@@ -13,10 +13,14 @@ namespace tenon::test {
 int64_t allocation_count() { return allocations.load(); }
 }  // namespace tenon::test
 
-static void* counted(size_t bytes, size_t alignment) {
+static void* counted_or_null(size_t bytes, size_t alignment) noexcept {
   ++allocations;
   size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded ? rounded : alignment);
+  return std::aligned_alloc(alignment, rounded ? rounded : alignment);
+}
+
+static void* counted(size_t bytes, size_t alignment) {
+  void* memory = counted_or_null(bytes, alignment);
   if (!memory) throw std::bad_alloc();
   return memory;
 }
@@ -25,6 +29,9 @@ void* operator new(size_t bytes) { return counted(bytes, alignof(std::max_align_
 void* operator new[](size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
 void* operator new(size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<size_t>(alignment)); }
 void* operator new[](size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<size_t>(alignment)); }
+void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return counted_or_null(bytes, static_cast<size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }

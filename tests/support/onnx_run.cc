@@ -26,8 +26,8 @@ graph::Module import_node(const OnnxNodeCase& node) {
     graph.output(outputs.back(), dtype);
   }
   graph.node(node.op, inputs, outputs, node.attrs);
-  std::string bytes = onnx_model(graph, node.opset);
-  return onnx::import_bytes("node.onnx", nullptr, std::as_bytes(std::span(bytes)));
+  auto bytes = std::make_shared<const std::string>(onnx_model(graph, node.opset));  // the weights stay views of it
+  return onnx::import_bytes("node.onnx", bytes, std::as_bytes(std::span(*bytes)));
 }
 
 std::vector<Array> run_node(const OnnxNodeCase& node) {

@@ -17,7 +17,8 @@ namespace {
 using test::OnnxGraph;
 
 graph::Module import(const std::string& bytes, const ImportOptions& options = {}) {
-  return import_bytes("m.onnx", nullptr, std::as_bytes(std::span(bytes)), options);
+  auto owner = std::make_shared<const std::string>(bytes);  // the weights stay views of it
+  return import_bytes("m.onnx", owner, std::as_bytes(std::span(*owner)), options);
 }
 graph::Module import(const OnnxGraph& graph, const ImportOptions& options = {}) {
   return import(test::onnx_model(graph), options);
