@@ -24,7 +24,6 @@ constexpr Explanation kExplanations[] = {
      "use the declaration in scope"},
     {"check-failed", "an output differs from the reference by more than the tolerance",
      "run `tenon verify` to find the first pass that changes a result, or loosen --rtol and --atol"},
-    {"command-missing", "this build does not have the command", "`tenon --help` lists what there is"},
     {"component-missing", "a back end, format or external library is not part of this build",
      "`tenon targets` lists the back ends"},
     {"constant-bytes", "the bytes of a constant do not fit its type", "write two hex digits for each byte"},
