@@ -40,27 +40,12 @@ int fail_internal_error(const std::string& message, bool json) {
   return static_cast<int>(ErrorKind::Internal);
 }
 
-/// Commands of the design that this build does not have.
-void add_missing(CLI::App& app, Action& action) {
-  for (const char* name : {"plan"}) {
-    CLI::App* command = app.add_subcommand(name, "Not part of this build");
-    command->allow_extras();
-    command->callback([&action, name] {
-      action = [name]() -> int {
-        throw CompileError(Diagnostic{.kind = ErrorKind::Missing,
-                                      .code = "command-missing",
-                                      .message = std::string("`tenon ") + name + "` is not part of this build"});
-      };
-    });
-  }
-}
-
 int parse_and_run(int argc, const char* const* argv, bool json) {
   CLI::App app("Tenon compiles neural networks to machine code, in stages that anyone can look at.", "tenon");
   app.require_subcommand(1);
   Action action;
-  for (auto add : {add_compile, add_run, add_bench, add_profile, add_lower, add_opt, add_inspect, add_verify, add_tasks,
-                   add_reduce, add_lists, add_explain, add_doctor, add_missing})
+  for (auto add : {add_compile, add_run, add_bench, add_profile, add_lower, add_opt, add_plan, add_inspect, add_verify, add_tasks,
+                   add_reduce, add_lists, add_explain, add_doctor})
     add(app, action);
   try {
     app.parse(argc, argv);

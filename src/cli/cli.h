@@ -20,6 +20,7 @@ void add_bench(CLI::App& app, Action& action);
 void add_profile(CLI::App& app, Action& action);
 void add_lower(CLI::App& app, Action& action);
 void add_opt(CLI::App& app, Action& action);
+void add_plan(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
 void add_verify(CLI::App& app, Action& action);
 void add_tasks(CLI::App& app, Action& action);

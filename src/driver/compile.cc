@@ -136,15 +136,8 @@ Built build(const graph::Module& scheduled, const CompileOptions& options, Milli
 
 void write_plan(const Built& built, const std::string& folder) {
   make_folder(folder);
-  std::string problem = "id,lower,upper,size,alignment\n", plan = "id,lower,upper,size,alignment,offset\n";
-  for (size_t i = 0; i < built.problem.buffers.size(); ++i) {
-    const plan::Buffer& buffer = built.problem.buffers[i];
-    std::string row = fmt::format("{},{},{},{},{}", buffer.id, buffer.begin, buffer.end, buffer.size, buffer.alignment);
-    problem += row + "\n";
-    plan += fmt::format("{},{}\n", row, built.plan.offsets[i]);
-  }
-  write_file(folder + "/problem.csv", problem);
-  write_file(folder + "/plan.csv", plan);
+  write_file(folder + "/problem.csv", plan::write_problem_csv(built.problem));
+  write_file(folder + "/plan.csv", plan::write_plan_csv(built.problem, built.plan));
 }
 
 void write(const Built& built, const std::string& path, Milliseconds* ms) {

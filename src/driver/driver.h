@@ -14,8 +14,8 @@
 #include "import/onnx/import.h"
 #include "lower/lower.h"
 #include "passes/pass.h"
-#include "plan/plan.h"
 #include "runtime/program.h"
+#include "tenon/plan.h"
 
 namespace tenon::driver {
 

@@ -240,7 +240,7 @@ class Linker {
     for (uint32_t i = 0; i < values_.size(); ++i) {
       if (values_[i].root != i || values_[i].place) continue;
       planned_.push_back(i);
-      linked_.problem.buffers.push_back({fmt::format("%{}", i), values_[i].begin, values_[i].end, bytes_[i], kAlignment});
+      add_buffer(fmt::format("%{}", i), values_[i].begin, values_[i].end, bytes_[i], plan::BufferKind::Intermediate);
     }
     std::vector<size_t> scratch_steps;
     Program& program = linked_.program;
@@ -250,16 +250,22 @@ class Linker {
       if (needs.shared_bytes == 0) continue;
       auto step = static_cast<int64_t>(i);
       scratch_steps.push_back(i);
-      linked_.problem.buffers.push_back({fmt::format("scratch-{}", i), step, step + 1, needs.shared_bytes, kAlignment});
+      add_buffer(fmt::format("scratch-{}", i), step, step + 1, needs.shared_bytes, plan::BufferKind::Workspace);
     }
-    linked_.plan = plan::plan_greedy_by_size(linked_.problem);
-    plan::check_plan(linked_.problem, linked_.plan);
+    linked_.plan = plan::make_plan(linked_.problem, plan::find_planner(plan::kDefaultPlanner));
     for (size_t i = 0; i < planned_.size(); ++i)
-      values_[planned_[i]].place = Argument{Place::Arena, static_cast<uint64_t>(linked_.plan.offsets[i])};
+      values_[planned_[i]].place =
+          Argument{Place::Arena, static_cast<uint64_t>(linked_.plan.offset_of(static_cast<uint32_t>(i)))};
     for (size_t i = 0; i < scratch_steps.size(); ++i)
-      program.steps[scratch_steps[i]].shared_scratch = static_cast<uint64_t>(linked_.plan.offsets[planned_.size() + i]);
+      program.steps[scratch_steps[i]].shared_scratch =
+          static_cast<uint64_t>(linked_.plan.offset_of(static_cast<uint32_t>(planned_.size() + i)));
     program.arena_bytes = static_cast<uint64_t>(linked_.plan.peak_bytes);
     program.arena_lower_bound = static_cast<uint64_t>(linked_.plan.lower_bound_bytes);
+  }
+
+  void add_buffer(std::string id, int64_t begin, int64_t end, int64_t bytes, plan::BufferKind kind) {
+    linked_.problem.buffers.push_back(
+        {.id = std::move(id), .begin = begin, .end = end, .size = bytes, .alignment = kAlignment, .kind = kind});
   }
 
   KernelScratch scratch_of(const Step& step) const {

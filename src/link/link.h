@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "plan/plan.h"
 #include "runtime/program.h"
+#include "tenon/plan.h"
 
 namespace tenon::link {
 

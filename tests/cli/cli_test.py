@@ -297,6 +297,69 @@ class Compile(CommandTest):
             self.tenon(command, self.onnx, "--fill", "random:1", *kept)
         self.assertEqual(self.error("compile", self.onnx, "-o", "x", "--cache-dir", self.model, code=6)["code"], "file-write")
 
+
+class Plan(CommandTest):
+    PROBLEM = "id,lower,upper,size,alignment\nb1,0,3,4,4\nb2,3,9,4,4\nb3,0,9,4,4\nb4,9,21,4,4\nb5,0,21,4,4\n"
+
+    def setUp(self):
+        super().setUp()
+        self.problem = self.write("problem.csv", self.PROBLEM)
+
+    def test_every_planner_writes_a_plan_that_passes_the_check(self):
+        for planner in ("auto", "exact", "hill_climb", "greedy_by_size", "greedy_by_conflicts", "best_fit_tokens", "naive"):
+            report = self.json("plan", self.problem, "--planner", planner, "-o", self.path("plan.csv"))
+            self.assertEqual((report["planner"], report["buffers"], report["lower_bound_bytes"]), (planner, 5, 12))
+            self.assertGreaterEqual(report["peak_bytes"], 20 if planner == "naive" else 12)
+            self.assertGreaterEqual(report["ms"], 0)
+            checked = self.json("plan", self.problem, "--check", self.path("plan.csv"))
+            self.assertEqual(checked["peak_bytes"], report["peak_bytes"])
+        self.assertTrue(self.json("plan", self.problem, "--planner", "exact", "--capacity", "12")["optimal"])
+
+    def test_check_exits_1_on_each_kind_of_fault(self):
+        good = {"b1": 8, "b2": 8, "b3": 4, "b4": 4, "b5": 0}
+
+        def check(places, *arguments, header="id,offset", problem=None):
+            rows = "".join(f"{name},{place}\n" for name, place in places.items())
+            plan = self.write("plan.csv", header + "\n" + rows)
+            return self.error("plan", problem or self.problem, "--check", plan, *arguments, code=1)["code"]
+
+        self.tenon("plan", self.problem, "--check", self.write("good.csv", "id,offset\n" + "".join(f"{n},{o}\n" for n, o in good.items())))
+        self.assertEqual(check(good | {"b1": 4}), "plan-overlap")
+        self.assertEqual(check(good | {"b1": 9}), "plan-alignment")
+        self.assertEqual(check(good, "--capacity", "11"), "plan-pool-limit")
+        self.assertEqual(check({name: place for name, place in good.items() if name != "b4"}), "plan-missing")
+        self.assertEqual(check(good | {"b9": 0}), "plan-missing")
+        self.assertEqual(check({n: f"{8 if n == 'b1' else 4},{o}" for n, o in good.items()}, header="id,size,offset"), "plan-size")
+        pinned = self.write("pinned.csv", "id,lower,upper,size,offset\na,0,2,4,8\nb,0,2,4,\n")
+        self.assertEqual(check({"a": 0, "b": 4}, problem=pinned), "plan-pin")
+
+    def test_pools_pictures_and_json(self):
+        report = self.json("plan", self.problem, "--pool", "fast:8", "--pool", "slow", "-o", self.path("plan.json"), "--svg", self.path("plan.svg"))
+        self.assertEqual([p["name"] for p in report["pools"]], ["fast", "slow"])
+        self.assertLessEqual(report["pools"][0]["peak_bytes"], 8)
+        plan = json.loads((self.folder / "plan.json").read_text())
+        self.assertEqual(len(plan["buffers"]), 5)
+        for pool in ("fast", "slow"):
+            self.assertIn("</svg>", (self.folder / f"plan-{pool}.svg").read_text())
+        self.assertEqual(self.json("plan", self.problem, "--planner", "exact", "--time-limit-ms", "60000")["time_limit_ms"], 60000)
+
+    def test_refusals(self):
+        error = self.error("plan", self.problem, "--capacity", "11", "--planner", "exact", code=7)
+        self.assertEqual(error["code"], "memory-limit")
+        self.assertIn("1 bytes more", error["message"])
+        bad = self.error("plan", self.write("bad.csv", "id,lower,upper,size\na,0,x,4\n"), code=3)
+        self.assertEqual((bad["code"], bad["found"], bad["expected"]), ("csv-field", "x", "a 64-bit integer"))
+        self.assertEqual(self.error("plan", self.problem, "--planner", "best", code=2)["code"], "unknown-planner")
+        self.error("plan", self.problem, "--pool", "a:b", code=2)
+        self.error("plan", self.problem, "--pool", "a", "--capacity", "3", code=2)
+        self.error("plan", self.problem, "--planner", "exact", "--check", self.problem, code=2)
+        self.error("plan", self.path("none.csv"), code=6)
+
+    def test_a_compiled_models_plan_passes_the_check(self):
+        self.tenon("compile", self.onnx, "-o", self.path("m.so"), "-O0", "--dump-plan", self.path("plan"))
+        self.tenon("plan", self.path("plan/problem.csv"), "--check", self.path("plan/plan.csv"))
+
+
 class Refusals(CommandTest):
     def test_usage_errors_exit_2(self):
         for arguments in ([], ["nothing"], ["run"], ["run", self.model, "--no-such-flag"], ["compile", self.model],
@@ -331,8 +394,6 @@ class Refusals(CommandTest):
                           ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "onednn"],
                           ["compile", self.model, "-o", "x", "--emit", "tvm"], ["lower", self.model, "--to", "ptx"]):
             self.assertEqual(self.error(*arguments, code=5)["code"], "component-missing")
-        for arguments in (["plan", "x.csv"],):
-            self.assertEqual(self.error(*arguments, code=5)["code"], "command-missing")
 
     def test_files_that_are_missing_damaged_or_something_else(self):
         self.error("run", self.path("none.onnx"), code=6)

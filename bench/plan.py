@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory planning alone: MiniMalloc's challenging inputs with every planner, and how `auto` grows with the number of buffers.
+Writes bench/results/plan.md. `plan.py --dumps DIR…` adds problems that `tenon compile --dump-plan DIR` wrote."""
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TENON = os.environ.get("TENON", str(ROOT / "build/bin/tenon"))
+CAPACITY = 1048576
+PLANNERS = ["exact", "auto", "hill_climb", "greedy_by_size", "greedy_by_conflicts", "best_fit_tokens", "naive"]
+ROUNDS = 3  # the best time counts: the machine may be shared
+
+
+def plan(problem, planner, *arguments):
+    """The command's report with the best of a few times; None if there is no plan within the limits. The plan is checked."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = str(pathlib.Path(folder) / "plan.csv")
+        best = None
+        for _ in range(ROUNDS):
+            done = subprocess.run([TENON, "plan", str(problem), "--planner", planner, "--json", "-o", out, *arguments],
+                                  text=True, capture_output=True)
+            if done.returncode == 7:
+                return None
+            if done.returncode:
+                raise SystemExit(done.stderr)
+            report = json.loads(done.stdout)
+            best = report if best is None or report["ms"] < best["ms"] else best
+        subprocess.run([TENON, "plan", str(problem), "--check", out, *arguments], check=True, capture_output=True)
+        return best
+
+
+def minimalloc():
+    lines = ["## MiniMalloc's challenging inputs", "", f"`tenon plan X.{CAPACITY}.csv --planner exact --capacity {CAPACITY}`; each plan passed `--check`.", "",
+             "| input | buffers | lower bound | peak | optimal | steps | ms |", "|---|---|---|---|---|---|---|"]
+    for path in sorted((ROOT / "bench/data/minimalloc").glob("*.csv")):
+        report = plan(path, "exact", "--capacity", str(CAPACITY))
+        if report is None:
+            lines.append(f"| {path.name[0]} | | | not solved | | | |")
+            continue
+        lines.append(f"| {path.name[0]} | {report['buffers']} | {report['lower_bound_bytes']} | {report['peak_bytes']} | "
+                     f"{'yes' if report['optimal'] else ''} | {report['steps']} | {report['ms']:.1f} |")
+    return lines + [""]
+
+
+def ratios(title, problems):
+    lines = [f"## {title}", "", "Peak over lower bound, then milliseconds; without a limit.", "", "| problem | buffers | " + " | ".join(PLANNERS) + " |",
+             "|---|---|" + "---|" * len(PLANNERS)]
+    for name, path in problems:
+        reports = [plan(path, planner) for planner in PLANNERS]
+        cells = [f"{r['peak_bytes'] / max(1, r['lower_bound_bytes']):.3f}{'*' if r['optimal'] else ''}, {r['ms']:.2f}" for r in reports]
+        lines.append(f"| {name} | {reports[0]['buffers']} | " + " | ".join(cells) + " |")
+    return lines + ["", "`*` marks a plan that is proven optimal.", ""]
+
+
+def random_problem(path, count, longest):
+    """Buffers of a program of `count` steps: one begins at each step and lives up to `longest` steps."""
+    rng = random.Random(count)
+    rows = [f"b{i},{i},{i + 1 + rng.randrange(longest)},{64 * rng.randrange(1, 4096)}" for i in range(count)]
+    path.write_text("id,lower,upper,size\n" + "\n".join(rows) + "\n")
+
+
+def growth():
+    lines = ["## Growth", "", "`auto` on random problems: one buffer begins at each point and lives up to 20 points, or up to a third of all.", "",
+             "| buffers | short lives: ms | peak / bound | long lives: ms | peak / bound |", "|---|---|---|---|---|"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "problem.csv"
+        for count in (100, 300, 1000, 3000, 10000):
+            cells = []
+            for longest in (20, count // 3):
+                random_problem(path, count, longest)
+                report = plan(path, "auto")
+                cells.append(f"{report['ms']:.2f} | {report['peak_bytes'] / report['lower_bound_bytes']:.3f}")
+            lines.append(f"| {count} | " + " | ".join(cells) + " |")
+    return lines + [""]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dumps", nargs="*", default=[], type=pathlib.Path, help="folders with a problem.csv")
+    arguments = parser.parse_args()
+    lines = ["# Memory planning", "", "Written by `bench/plan.py`. A step is a look at one buffer.", ""] + minimalloc()
+    lines += ratios("Planners on these inputs", [(p.name[0], p) for p in sorted((ROOT / "bench/data/minimalloc").glob("*.csv"))])
+    if arguments.dumps:
+        lines += ratios("Planners on models", [(folder.name, folder / "problem.csv") for folder in arguments.dumps])
+    lines += growth()
+    (ROOT / "bench/results/plan.md").write_text("\n".join(lines).rstrip() + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

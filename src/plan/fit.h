@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowest fit: items placed one after another, each at the lowest offset where it fits.
+#pragma once
+
+#include <span>
+
+#include "plan/items.h"
+
+namespace tenon::plan {
+
+struct Layout {
+  std::vector<Place> places;       // by item
+  std::vector<int64_t> peaks;      // by pool
+  int64_t total = 0;               // sum of the peaks
+  int64_t missing = 0;             // bytes by which items pass the limits of their pools, in all
+  std::optional<Shortfall> first;  // the first item that did
+
+  /// Less memory is better, but first of all nothing may be missing.
+  bool better_than(const Layout& other) const { return missing != other.missing ? missing < other.missing : total < other.total; }
+};
+
+/// Places items in a given order. Pinned ones come first, whatever the order; a pool without room is passed over for good;
+/// an item that no pool has room for goes past a limit where least is missing.
+class Fitter {
+ public:
+  Fitter(const LivenessProblem& problem, const Items& items);
+
+  /// Adds the number of placed items it looked at, and some for each item, to `steps`.
+  Layout place(std::span<const uint32_t> order, uint64_t& steps);
+
+ private:
+  struct Block {
+    int64_t offset, end;    // bytes
+    int64_t begin, finish;  // hull of its lifetime
+    uint32_t item;
+    uint32_t pool;
+  };
+  Block block_of(uint32_t item, const Place& place) const;
+  void start();
+  void place_one(uint32_t item, Layout& layout, uint64_t& steps);
+  Place choose(uint32_t item, Layout& layout, uint64_t& steps) const;
+  int64_t lowest_fit(const Item& item, uint32_t pool, uint64_t& steps) const;
+  void collect(size_t node, size_t first, size_t last, size_t limit, const Item& with);
+
+  const std::vector<Pool>& pools_;
+  const std::vector<Item>& items_;
+  std::vector<uint32_t> by_begin_, rank_;
+  // A tree over the items by begin; each node holds the latest end of the placed ones below it.
+  std::vector<int64_t> latest_end_;
+  size_t leaves_ = 1;
+  std::vector<Place> placed_;  // by item
+  std::vector<Block> blocks_;  // those that may meet the next item, by offset
+  bool dense_ = false;         // blocks_ holds all placed items
+};
+
+}  // namespace tenon::plan
