@@ -506,14 +506,15 @@ class Look(CommandTest):
     def test_opt_takes_schedule_steps(self):
         tir = self.write("tir.tenon", self.tenon("opt", self.model, "--pass", "infer,fuse,lower").stdout)
         steps = self.write("steps.txt", "# one tile\nsplit i1 2 outer=tile inner=lane\nvectorize lane\n")
-        text = self.tenon("opt", tir, "--schedule", steps).stdout
-        self.assertIn("for tile = 0 extent", text)
+        text = self.tenon("opt", tir, "--schedule", steps, "--function", "fused_add").stdout
+        self.assertIn("for tile = 0 extent 2", text)
         self.assertIn("for lane = 0 extent 2 vectorized", text)
         self.assertEqual(self.tenon("opt", self.write("again.tenon", text)).stdout, text)
         bad = self.write("bad.txt", "split i1 2\n\nsplit i9 2\n")
-        refused = self.tenon("opt", tir, "--schedule", bad, code=3).stderr
+        refused = self.tenon("opt", tir, "--schedule", bad, "--function", "fused_add", code=3).stderr
         self.assertIn("bad.txt:3:1: error: `split i9 2`: there is no loop `i9`", refused)
-        self.assertEqual(self.error("opt", tir, "--schedule", steps, "--function", "f", code=2)["code"], "unknown-function")
+        missing = self.error("opt", tir, "--schedule", steps, code=2)
+        self.assertEqual((missing["code"], missing["expected"]), ("unknown-function", "`fused_add`, `fused_relu`"))
 
     def test_verify_agrees(self):
         self.assertEqual(self.json("verify", self.onnx), {"ok": True, "first_difference": None})
