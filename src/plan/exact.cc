@@ -136,7 +136,7 @@ void measure(const LivenessProblem& problem, const std::vector<Item>& items, Lay
 Searched plan_automatically(const LivenessProblem& problem, const Items& items, Fitter& fitter, Budget& budget) {
   int64_t bound = lower_bound(problem).total;
   Ordered best = best_greedy(problem, items, fitter, budget);
-  if (best.layout.missing > 0 || best.layout.total > bound) {
+  if (!budget.spent() && (best.layout.missing > 0 || best.layout.total > bound)) {
     Budget climbing({.max_steps = std::min(budget.left() / 4, kClimbSteps) + 1}, 0);
     best = climb(problem, items, fitter, std::move(best), bound, climbing);
     budget.steps += climbing.steps;

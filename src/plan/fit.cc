@@ -9,6 +9,7 @@
 namespace tenon::plan {
 namespace {
 
+constexpr size_t kChunk = 256;          // blocks
 constexpr uint64_t kStepsPerItem = 16;  // what finding the items that it meets costs
 
 /// How many pairs of items have lifetimes that meet.
@@ -41,11 +42,11 @@ Fitter::Fitter(const LivenessProblem& problem, const Items& items) : pools_(prob
 
 Fitter::Block Fitter::block_of(uint32_t item, const Place& place) const {
   const Item& i = items_[item];
-  return {place.offset, place.offset + i.size, i.begin(), i.end(), item, place.pool};
+  return {place.offset, place.offset + i.size, i.begin(), i.end(), item, place.pool, i.pieces.size() > 1};
 }
 
 void Fitter::start() {
-  blocks_.clear();
+  blocks_.assign(1, {});
   latest_end_.assign(2 * leaves_, INT64_MIN);
 }
 
@@ -64,23 +65,29 @@ void Fitter::place_one(uint32_t index, Layout& layout, uint64_t& steps) {
   const Item& item = items_[index];
   steps += kStepsPerItem;
   if (!dense_) {
-    blocks_.clear();
+    blocks_[0].clear();
     auto later =
         std::partition_point(by_begin_.begin(), by_begin_.end(), [&](uint32_t i) { return items_[i].begin() < item.end(); });
     collect(1, 0, leaves_, static_cast<size_t>(later - by_begin_.begin()), item);
-    std::sort(blocks_.begin(), blocks_.end(), [](const Block& a, const Block& b) { return a.offset < b.offset; });
+    std::sort(blocks_[0].begin(), blocks_[0].end(), [](const Block& a, const Block& b) { return a.offset < b.offset; });
   }
   Place place = choose(index, layout, steps);
   layout.places[index] = placed_[index] = place;
   layout.peaks[place.pool] = std::max(layout.peaks[place.pool], place.offset + item.size);
   Block block = block_of(index, place);
-  if (dense_) {
-    auto at = std::upper_bound(blocks_.begin(), blocks_.end(), block,
-                               [](const Block& a, const Block& b) { return a.offset < b.offset; });
-    blocks_.insert(at, block);
-    return;
-  }
+  if (dense_) return insert(block);
   for (size_t node = leaves_ + rank_[index]; node > 0; node /= 2) latest_end_[node] = std::max(latest_end_[node], item.end());
+}
+
+void Fitter::insert(const Block& block) {
+  auto before = [](const Block& a, const Block& b) { return a.offset < b.offset; };
+  auto chunk = std::upper_bound(blocks_.begin(), blocks_.end() - 1, block,
+                                [](const Block& a, const std::vector<Block>& c) { return a.offset < c.back().offset; });
+  chunk->insert(std::upper_bound(chunk->begin(), chunk->end(), block, before), block);
+  if (chunk->size() < kChunk) return;
+  std::vector<Block> upper(chunk->begin() + kChunk / 2, chunk->end());
+  chunk->erase(chunk->begin() + kChunk / 2, chunk->end());
+  blocks_.insert(chunk + 1, std::move(upper));
 }
 
 Place Fitter::choose(uint32_t index, Layout& layout, uint64_t& steps) const {
@@ -106,14 +113,15 @@ int64_t Fitter::lowest_fit(const Item& item, uint32_t pool, uint64_t& steps) con
   if (item.offset) return *item.offset;
   int64_t alignment = std::max(item.alignment, pools_[pool].alignment), offset = 0;
   int64_t begin = item.begin(), end = item.end();
-  for (const Block& block : blocks_) {
-    ++steps;
-    if (block.begin >= end || block.finish <= begin || block.pool != pool) continue;
-    const Item& other = items_[block.item];
-    if ((item.pieces.size() > 1 || other.pieces.size() > 1) && !alive_together(item, other)) continue;
-    if (block.offset - item.size >= offset) break;
-    offset = std::max(offset, align_up(block.end, alignment));
-  }
+  bool gaps = item.pieces.size() > 1;
+  for (const std::vector<Block>& chunk : blocks_)
+    for (const Block& block : chunk) {
+      ++steps;
+      if (block.begin >= end || block.finish <= begin || block.pool != pool) continue;
+      if ((gaps || block.gaps) && !alive_together(item, items_[block.item])) continue;
+      if (block.offset - item.size >= offset) return offset;
+      offset = std::max(offset, align_up(block.end, alignment));
+    }
   return offset;
 }
 
@@ -122,7 +130,7 @@ void Fitter::collect(size_t node, size_t first, size_t last, size_t limit, const
   if (first >= limit || latest_end_[node] <= with.begin()) return;
   if (last - first == 1) {
     uint32_t index = by_begin_[first];
-    blocks_.push_back(block_of(index, placed_[index]));
+    blocks_[0].push_back(block_of(index, placed_[index]));
     return;
   }
   size_t middle = (first + last) / 2;

@@ -34,9 +34,11 @@ class Fitter {
     int64_t begin, finish;  // hull of its lifetime
     uint32_t item;
     uint32_t pool;
+    bool gaps;  // in that lifetime
   };
   Block block_of(uint32_t item, const Place& place) const;
   void start();
+  void insert(const Block& block);
   void place_one(uint32_t item, Layout& layout, uint64_t& steps);
   Place choose(uint32_t item, Layout& layout, uint64_t& steps) const;
   int64_t lowest_fit(const Item& item, uint32_t pool, uint64_t& steps) const;
@@ -49,8 +51,9 @@ class Fitter {
   std::vector<int64_t> latest_end_;
   size_t leaves_ = 1;
   std::vector<Place> placed_;  // by item
-  std::vector<Block> blocks_;  // those that may meet the next item, by offset
-  bool dense_ = false;         // blocks_ holds all placed items
+  std::vector<std::vector<Block>>
+      blocks_;          // those that may meet the next item, by offset; in chunks that are quick to insert into
+  bool dense_ = false;  // blocks_ holds all placed items
 };
 
 }  // namespace tenon::plan
