@@ -29,6 +29,11 @@ void* operator new(size_t bytes) { return counted(bytes, alignof(std::max_align_
 void* operator new[](size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
 void* operator new(size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<size_t>(alignment)); }
 void* operator new[](size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<size_t>(alignment)); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return counted_or_null(bytes, alignof(std::max_align_t)); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return counted_or_null(bytes, alignof(std::max_align_t)); }
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return counted_or_null(bytes, static_cast<size_t>(alignment));
+}
 void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return counted_or_null(bytes, static_cast<size_t>(alignment));
 }
