@@ -31,6 +31,10 @@ struct Request {
   int opt_level = 3;
 };
 
+class Schedule;
+/// What a provider returns that took schedule steps (schedule/primitives) on a request's function. `explain` is their trace.
+Scheduled by_steps(const Schedule& steps);
+
 /// A loop function in, a scheduled one out, or nothing: declined.
 using Provider = std::optional<Scheduled> (*)(const Request& request);
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "schedule/schedule.h"
 #include "support/compiled.h"
 #include "support/round_trip.h"
 #include "support/schedule_pool.h"
@@ -74,6 +75,22 @@ TEST(ScheduleTrace, RecordsTheNamesItGave) {
   EXPECT_EQ(inner, "i1_i");
   EXPECT_EQ(fused, "i0_i1_o");
   EXPECT_EQ(schedule::parse_trace("t", print(schedule.trace())), schedule.trace());
+}
+
+TEST(ScheduleTrace, IsWhatAProviderReturns) {
+  schedule::Provider provider = [](const schedule::Request& request) -> std::optional<schedule::Scheduled> {
+    Schedule steps(request.func);
+    steps.vectorize("i1_1");
+    return by_steps(steps);
+  };
+  const tir::PrimFunc& func = test::schedule_pool()[0];
+  Target target = host_target();
+  std::optional<schedule::Scheduled> out = provider({func, target, {}});
+  ASSERT_TRUE(out.has_value());
+  EXPECT_TRUE(out->func.scheduled());
+  EXPECT_EQ(out->explain, "vectorize i1_1\n");
+  std::vector<Array> inputs = test::integer_inputs(func, 1);
+  EXPECT_TRUE(test::run_compiled(out->func, inputs) == tir::interpret(func, inputs));
 }
 
 TEST(ScheduleTrace, QuotesWhatIsNoWord) {

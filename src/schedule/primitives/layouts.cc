@@ -319,13 +319,13 @@ class Padding {
   Stmt pad_nest(const Padded& operand) {
     std::vector<Expr> at;
     std::vector<IterVar> iters = axes_of(operand.to->shape, at);
-    Expr inside;
+    std::vector<Expr> limits;
     for (size_t axis = 0; axis < at.size(); ++axis) {
       if (!operand.iters[axis]) continue;
       int64_t known = std::min(int_value(operand.iters[axis]->extent), int_value(operand.from->shape[axis]));
-      Expr limit = lt(at[axis], Expr(known));
-      inside = inside ? logical_and(inside, limit) : limit;
+      limits.push_back(lt(at[axis], Expr(known)));
     }
+    Expr inside = conjunction(limits);
     return block_nest(operand.to->name, iters, store(operand.to, at, select(inside, load(operand.from, at), operand.fill)));
   }
 

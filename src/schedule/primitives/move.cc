@@ -27,13 +27,11 @@ Stmt nest_over(const Block& b, const std::map<std::string, Interval>& part, Name
       all[std::string(var_name(axes.back().var))] = {0, run.extent - 1};
       iter.binding = simplify(run.base + axes.back().var, all);
     }
-    limits.push_back(simplify(le(Expr(0), iter.binding), all));
-    limits.push_back(simplify(lt(iter.binding, Expr(extent)), all));
+    for (const Expr& limit : {le(Expr(0), iter.binding), lt(iter.binding, Expr(extent))})
+      if (Expr simple = simplify(limit, all); !as_int(simple)) limits.push_back(simple);
   }
   Stmt s = block(b.name, std::move(iters), b.reads, b.writes, b.init, b.body);
-  Expr inside;
-  for (const Expr& limit : limits)
-    if (!as_int(limit)) inside = inside ? logical_and(inside, limit) : limit;
+  Expr inside = conjunction(limits);
   return nest(axes, inside ? if_then(inside, s) : s);
 }
 
@@ -97,16 +95,18 @@ std::map<std::string, Interval> needed_part(const Program& program, const BlockP
 
 }  // namespace
 
-PrimFunc compute_at(const PrimFunc& func, std::string_view block_name, std::string_view loop_name) {
-  Program program(func);
-  const BlockPlace& place = program.block(block_name);
+namespace {
+
+/// The rules of compute_at.
+void require_movable(const Program& program, const BlockPlace& place, const PointBlock& points, const Place& loop) {
   const Block& b = *place.block;
-  const Place& loop = program.loop(loop_name);
-  PointBlock points = require_repeatable(place, "compute_at");
+  std::string_view name = var_name(as<For>(loop.stmt)->var);
   if (place.inside(loop.stmt))
-    fail_consumer(b, fmt::format("`{}` in loop `{}`", b.name, loop_name), "a loop that the block does not stand in");
+    fail_consumer(b, fmt::format("`{}` in loop `{}`", b.name, name), "a loop that the block does not stand in");
   bool read = false;
+  std::set<std::string> own;
   for (const Buffer& buffer : points.outputs) {
+    own.insert(buffer->name);
     require_only_writer(program, place, buffer);
     if (program.is_param(buffer))
       fail_step("schedule-output", {.message = fmt::format("`{}` writes the output `{}`", b.name, buffer->name),
@@ -117,47 +117,53 @@ PrimFunc compute_at(const PrimFunc& func, std::string_view block_name, std::stri
       if (reader->block == &b) continue;
       read = true;
       if (!reader->inside(loop.stmt))
-        fail_consumer(b, fmt::format("block `{}` outside loop `{}`", reader->block->name, loop_name),
-                      "every reader inside the loop");
+        fail_consumer(b, fmt::format("block `{}` outside loop `{}`", reader->block->name, name), "every reader inside the loop");
     }
   }
-  if (!read) fail_consumer(b, "no reader", fmt::format("a reader inside loop `{}`", loop_name));
+  if (!read) fail_consumer(b, "no reader", fmt::format("a reader inside loop `{}`", name));
+  require_inputs_before(program, b, place.stmt, place.around);  // nothing overwrites them on the way
   require_inputs_before(program, b, loop.stmt, loop.around);
-  std::set<std::string> own;
-  for (const Buffer& buffer : points.outputs) own.insert(buffer->name);
   require_visible(program, b, loop.around, loop.stmt, own);
+}
 
+/// The statements of a loop with a nest before the first that reads one of the buffers.
+std::vector<Stmt> before_readers(const Program& program, const Stmt& body, const Stmt& nest, const std::vector<Buffer>& buffers) {
+  std::vector<Stmt> out = statements(body);
+  auto first = std::find_if(out.begin(), out.end(), [&](const Stmt& s) {
+    std::vector<const BlockPlace*> inside = program.blocks_in(s);
+    return std::any_of(inside.begin(), inside.end(), [&](const BlockPlace* p) {
+      return std::any_of(buffers.begin(), buffers.end(), [&](const Buffer& buffer) { return reads(*p->block, buffer); });
+    });
+  });
+  out.insert(first, nest);
+  return out;
+}
+
+}  // namespace
+
+PrimFunc compute_at(const PrimFunc& func, std::string_view block_name, std::string_view loop_name) {
+  Program program(func);
+  const BlockPlace& place = program.block(block_name);
+  const Place& loop = program.loop(loop_name);
+  PointBlock points = require_repeatable(place, "compute_at");
+  require_movable(program, place, points, loop);
   std::map<std::string, Interval> part = needed_part(program, place, points, loop);
   NameSupply names = names_without(func, place);
-  Stmt computed = nest_over(b, part, names, program.ranges());
+  Stmt computed = nest_over(*place.block, part, names, program.ranges());
   const For& l = *as<For>(loop.stmt);
-  std::vector<Stmt> body;
-  BufferMap rescoped;
-  for (const Buffer& buffer : points.outputs) {
-    Buffer moved = buffer;
-    if (on_workers(loop) && buffer->scope == Scope::Global) {
-      BufferData data = *buffer;
-      data.scope = Scope::Local;
-      moved = rescoped[buffer->name] = Buffer(std::move(data));
-    }
-    body.push_back(allocate(moved));
-  }
-  bool placed = false;
-  for (const Stmt& s : statements(l.body)) {
-    std::vector<const BlockPlace*> inside = program.blocks_in(s);
-    bool reads_it = std::any_of(inside.begin(), inside.end(), [&](const BlockPlace* p) {
-      return std::any_of(points.outputs.begin(), points.outputs.end(), [&](const Buffer& o) { return reads(*p->block, o); });
-    });
-    if (reads_it && !placed) {
-      body.push_back(computed);
-      placed = true;
-    }
-    body.push_back(s);
-  }
+  std::vector<Stmt> body = before_readers(program, l.body, computed, points.outputs);
   Stmt out = replace(func.body, place.stmt, {});
-  for (const Buffer& buffer : points.outputs) out = replace(out, program.declaration(buffer).stmt, {});
-  out = replace(out, loop.stmt, loop_with(l, std::move(body)));
-  return with_body(func, rescoped.empty() ? out : replace_buffers(out, rescoped));
+  BufferMap rescoped;
+  std::vector<Stmt> declared;
+  for (const Buffer& buffer : points.outputs) {
+    BufferData data = *buffer;
+    if (on_workers(loop) && data.scope == Scope::Global) data.scope = Scope::Local;
+    rescoped[buffer->name] = Buffer(std::move(data));
+    declared.push_back(allocate(buffer));
+    out = replace(out, program.declaration(buffer).stmt, {});
+  }
+  body.insert(body.begin(), declared.begin(), declared.end());
+  return with_body(func, replace_buffers(replace(out, loop.stmt, loop_with(l, std::move(body))), rescoped));
 }
 
 namespace {

@@ -265,6 +265,12 @@ Stmt nest(const std::vector<Axis>& axes, Stmt body) {
   return body;
 }
 
+Expr conjunction(const std::vector<Expr>& conditions) {
+  Expr out;
+  for (const Expr& c : conditions) out = out ? logical_and(out, c) : c;
+  return out;
+}
+
 Stmt guard(const Expr& condition, const Stmt& s) {
   if (const For* loop = as<For>(s))
     return for_loop(loop->var, loop->min, loop->extent, loop->loop_kind, guard(condition, loop->body));

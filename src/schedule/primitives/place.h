@@ -100,6 +100,8 @@ struct Axis {
   int64_t extent = 1;
 };
 Stmt nest(const std::vector<Axis>& axes, Stmt body);
+/// All of the conditions; null for none.
+Expr conjunction(const std::vector<Expr>& conditions);
 /// Puts a condition around every block of a statement, inside its loops, so that these stay directly nested.
 Stmt guard(const Expr& condition, const Stmt& s);
 /// The function with another body.
