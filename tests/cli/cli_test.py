@@ -278,7 +278,7 @@ class Compile(CommandTest):
     def test_a_plan_can_be_dumped(self):
         self.tenon("compile", self.onnx, "-o", self.path("m.so"), "-O0", "--dump-plan", self.path("plan"))
         rows = (self.folder / "plan/plan.csv").read_text().splitlines()
-        self.assertEqual(rows[0], "id,lower,upper,size,alignment,offset")
+        self.assertEqual(rows[0], "id,lower,upper,size,alignment,kind,offset")
         self.assertGreater(len(rows), 1)
 
 
