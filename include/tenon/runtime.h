@@ -54,7 +54,8 @@ typedef struct {
 typedef struct tenon_executable tenon_executable;
 typedef struct tenon_session tenon_session;
 
-/* Checks and opens an artifact. Release it after its sessions' last use; the order does not matter. */
+/* Checks and opens an artifact, or a folder of the files of TVM's graph executor (lib.so, graph.json, params.bin), whose
+   library is native code that nothing checks. Release it after its sessions' last use; the order does not matter. */
 tenon_status tenon_load(const char* path, tenon_executable** executable);
 void tenon_release(tenon_executable* executable);
 

@@ -55,7 +55,7 @@ Inputs::Inputs(const InputOptions& options) : constants_(options.constants) {
 
 void Inputs::fix(const std::string& path, onnx::ImportOptions& import) const {
   for (const std::string& name : constants_) import.constant_inputs[name] = arrays_.find(name)->second;
-  if (path.ends_with(".tenon") || arrays_.empty() || driver::looks_like_artifact(path)) return;
+  if (path.ends_with(".tenon") || arrays_.empty() || driver::is_compiled(path)) return;
   for (const onnx::ModelInfo::Value& input : onnx::inspect_file(path).inputs) {
     auto array = arrays_.find(input.name);
     bool fixed = std::all_of(input.shape.begin(), input.shape.end(), is_number);

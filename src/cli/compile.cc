@@ -32,15 +32,46 @@ int stop_early(const CompileCommand& command, const graph::Module& module) {
 }
 
 void check(const CompileCommand& command) {
-  if (command.emit != "so")
+  if (command.emit != "so" && command.emit != "tvm")
     throw CompileError(Diagnostic{.kind = ErrorKind::Missing,
                                   .code = "component-missing",
                                   .message = fmt::format("--emit {} is not part of this build", command.emit),
                                   .input = "--emit",
-                                  .expected = "so",
+                                  .expected = "so or tvm",
                                   .found = command.emit});
   if (command.output.empty() && (command.model.stop_after.empty() || command.model.json))
     throw CompileError(Diagnostic{.kind = ErrorKind::Usage, .code = "usage", .message = "-o is required", .input = "-o"});
+}
+
+/// What was written, for the report.
+struct Written {
+  uint64_t bytes = 0;
+  size_t kernels = 0;
+  Json memory;
+};
+
+Written write_artifact(const CompileCommand& command, const graph::Module& module, const driver::CompileOptions& options,
+                       driver::Milliseconds& ms) {
+  driver::Built built = driver::build(module, options, &ms);
+  if (!command.dump_plan.empty()) driver::write_plan(built.problem, built.plan, command.dump_plan);
+  driver::write(built, command.output, &ms);
+  return {std::filesystem::file_size(command.output), built.program.kernels.size(), memory_json(built.program)};
+}
+
+Written write_tvm(const CompileCommand& command, const graph::Module& module, const driver::CompileOptions& options,
+                  driver::Milliseconds& ms) {
+  driver::TvmBuilt built = driver::build_tvm(module, options, &ms);
+  const link::TvmLinked& linked = built.linked;
+  if (!command.dump_plan.empty()) driver::write_plan(linked.problem, linked.plan, command.dump_plan);
+  driver::write_tvm(built, command.output, &ms);
+  Written written{.kernels = linked.kernels.size()};
+  for (const char* name : {runtime::kTvmLibrary, runtime::kTvmGraph, runtime::kTvmParams})
+    written.bytes += std::filesystem::file_size(std::filesystem::path(command.output) / name);
+  uint64_t weights = 0;
+  for (const auto& [name, array] : linked.params) weights += array.bytes.size();
+  written.memory =
+      memory_json(static_cast<uint64_t>(linked.plan.peak_bytes), static_cast<uint64_t>(linked.plan.lower_bound_bytes), weights);
+  return written;
 }
 
 int compile(const CompileCommand& command) {
@@ -51,21 +82,18 @@ int compile(const CompileCommand& command) {
   driver::Stopwatch watch;
   graph::Module module = driver::run_pipeline(driver::load_module(command.model.path, options, &ms), options, &ms);
   if (!command.model.stop_after.empty()) return stop_early(command, module);
-  driver::Built built = driver::build(module, options, &ms);
-  if (!command.dump_plan.empty()) driver::write_plan(built, command.dump_plan);
-  driver::write(built, command.output, &ms);
+  Written written =
+      command.emit == "tvm" ? write_tvm(command, module, options, ms) : write_artifact(command, module, options, ms);
   ms.total = watch.lap();
-  auto bytes = std::filesystem::file_size(command.output);
-  const runtime::Program& program = built.program;
   if (!command.model.json) {
-    print(fmt::format("{}: {} bytes, {} kernels, {:.0f} ms\nnext: tenon bench {}\n", command.output, bytes,
-                      program.kernels.size(), ms.total, command.output));
+    print(fmt::format("{}: {} bytes, {} kernels, {:.0f} ms\nnext: tenon bench {}\n", command.output, written.bytes,
+                      written.kernels, ms.total, command.output));
     return 0;
   }
   lower::KernelCache::Statistics statistics = options.cache->statistics(lower::Stage::Code);
   print_json(Json{{"artifact", command.output},
-                  {"bytes", bytes},
-                  {"kernels", program.kernels.size()},
+                  {"bytes", written.bytes},
+                  {"kernels", written.kernels},
                   {"ms",
                    {{"import", ms.import},
                     {"passes", ms.passes},
@@ -75,7 +103,7 @@ int compile(const CompileCommand& command) {
                     {"total", ms.total}}},
                   {"cache", {{"hits", statistics.hits}, {"misses", statistics.misses}}},
                   {"external", Json::object()},
-                  {"memory", memory_json(program)}});
+                  {"memory", written.memory}});
   return 0;
 }
 
@@ -86,7 +114,7 @@ void add_compile(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("compile", "Compile a model to an artifact: a shared library with code, weights and plan");
   command->model.add_to(*sub, "MODEL");
   command->inputs.add_to(*sub);
-  sub->add_option("-o,--output", command->output, "The artifact, or with --stop-after a .tenon file");
+  sub->add_option("-o,--output", command->output, "The artifact, with --emit tvm a folder, or with --stop-after a .tenon file");
   sub->add_option("--emit", command->emit, "What to write: so, tvm or c-header");
   sub->add_option("--dump-plan", command->dump_plan, "Write the memory plan as problem.csv and plan.csv into this folder");
   sub->callback([&action, command] { action = [command] { return compile(*command); }; });

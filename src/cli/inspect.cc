@@ -40,8 +40,10 @@ Json tensors(const std::vector<onnx::ModelInfo::Value>& values) {
   return list;
 }
 
-Json inspect_artifact(const std::string& path) {
-  runtime::Program program = runtime::read_artifact_program(path);
+Json inspect_compiled(const ModelOptions& model) {
+  runtime::Program program = driver::is_folder(model.path)
+                                 ? runtime::read_tvm_program(model.path, {.allow_unknown_params = model.allow_unknown_params})
+                                 : runtime::read_artifact_program(model.path);
   Json ops = Json::object();
   for (const runtime::Step& step : program.steps) {
     std::string kernel = step.kernel == runtime::Step::kCopy ? "copy" : program.kernels[step.kernel];
@@ -138,9 +140,9 @@ std::string readable(const Json& json) {
 
 int inspect(const InspectCommand& command) {
   const std::string& path = command.model.path;
-  bool artifact = driver::looks_like_artifact(path);
-  Json json = artifact ? inspect_artifact(path) : path.ends_with(".tenon") ? inspect_text(path) : inspect_onnx(path);
-  if (command.memory && !artifact) {
+  bool compiled = driver::is_compiled(path);
+  Json json = compiled ? inspect_compiled(command.model) : path.ends_with(".tenon") ? inspect_text(path) : inspect_onnx(path);
+  if (command.memory && !compiled) {
     driver::CompileOptions options = command.model.compile_options();
     graph::Module module = driver::run_pipeline(driver::load_module(path, options), options);
     json["memory"] = memory_json(driver::build(module, options).program);

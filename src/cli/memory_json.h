@@ -7,11 +7,15 @@
 
 namespace tenon::cli {
 
+inline Json memory_json(uint64_t arena_bytes, uint64_t lower_bound_bytes, uint64_t weights_bytes) {
+  return {{"arena_bytes", arena_bytes},
+          {"lower_bound_bytes", lower_bound_bytes},
+          {"optimal", arena_bytes == lower_bound_bytes},
+          {"weights_bytes", weights_bytes}};
+}
+
 inline Json memory_json(const runtime::Program& program) {
-  return {{"arena_bytes", program.arena_bytes},
-          {"lower_bound_bytes", program.arena_lower_bound},
-          {"optimal", program.arena_bytes == program.arena_lower_bound},
-          {"weights_bytes", program.constants_bytes}};
+  return memory_json(program.arena_bytes, program.arena_lower_bound, program.constants_bytes);
 }
 
 }  // namespace tenon::cli

@@ -13,7 +13,7 @@ ReadyModel make_ready(const ModelOptions& model, const Inputs& inputs) {
   ReadyModel ready;
   driver::Stopwatch watch;
   std::shared_ptr<const runtime::Executable> executable = driver::prepare(model.path, options);
-  (driver::looks_like_artifact(model.path) ? ready.load_ms : ready.compile_ms) = watch.lap();
+  (driver::is_compiled(model.path) ? ready.load_ms : ready.compile_ms) = watch.lap();
   ready.session = std::make_unique<runtime::Session>(executable, runtime::SessionOptions{.threads = model.run_threads()});
   ready.load_ms += watch.lap();
   inputs.set(*ready.session);

@@ -45,7 +45,13 @@ CLI::Option* add_repeated(CLI::App& command, const std::string& flag, std::vecto
 }
 
 void ModelOptions::add_to(CLI::App& command, const std::string& what) {
-  command.add_option(what, path, "A .onnx or .tenon file" + std::string(what == "MODEL" ? "" : ", or an artifact"))->required();
+  const bool artifacts = what != "MODEL";
+  command
+      .add_option(what, path,
+                  "A .onnx or .tenon file" + std::string(artifacts ? ", an artifact, or a folder of TVM's files" : ""))
+      ->required();
+  if (artifacts)
+    command.add_flag("--allow-unknown-params", allow_unknown_params, "Leave out parameters of a TVM folder that its graph lacks");
   command.add_flag("--json", json, "Print one JSON value on stdout and nothing else there");
   command.add_option("--target", target, "What to compile for, such as \"llvm -mcpu=haswell\"; this machine by default");
   command.add_option("-O", opt_level, "Optimisation level, 0 to 3; 3 by default")->check(CLI::Range(0, 3));
@@ -74,6 +80,7 @@ driver::CompileOptions ModelOptions::compile_options() const {
   options.verify_each = verify == "each";
   options.verify_end = verify == "end";
   options.keep = keep;
+  options.tvm.allow_unknown_params = allow_unknown_params;
   options.dump_dir = dump_passes;
   options.cache = cache_dir == "none" ? std::make_shared<lower::KernelCache>() : driver::open_cache(cache_dir);
   options.print_after = print_after;

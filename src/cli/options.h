@@ -20,7 +20,7 @@ struct ModelOptions {
   std::string target, dump_passes, stop_after, verify, cache_dir = "none", external = "none";
   int opt_level = -1, threads = 0;
   std::vector<std::string> input_shapes, print_after, keep;
-  bool link_params = false, time_passes = false;
+  bool link_params = false, time_passes = false, allow_unknown_params = false;
 
   /// `what` names the positional argument: `MODEL` or `MODEL_OR_ARTIFACT`.
   void add_to(CLI::App& command, const std::string& what);

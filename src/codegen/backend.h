@@ -26,12 +26,26 @@ struct Object {
 
 enum class TextKind : uint8_t { LlvmIr, Assembly };
 
+/// A function with TVM's packed-call interface (runtime/tvm_abi.h) that checks its arguments and calls a kernel.
+struct PackedWrapper {
+  struct Parameter {
+    DType dtype = DType::F32;
+    std::vector<int64_t> shape;
+  };
+  std::string symbol, kernel;
+  std::vector<Parameter> parameters;  // of the kernel, inputs then outputs
+  KernelScratch scratch;
+};
+
 // codegen/llvm implements these. Each call is independent: its own LLVM context; safe on several threads.
 
 /// Compiles scheduled functions into one object with one symbol per function, named as the function.
 Object compile_object(std::span<const tir::PrimFunc* const> functions, const Target& target);
 /// The object with each symbol that it defines as `from` or `from.…` named `to` or `to.…`.
 std::string rename_symbols(const std::string& object, const std::string& from, const std::string& to);
+/// Compiles wrappers into one object. A library that holds it gets its call-backs through the pointers that it defines
+/// (`__TVMBackendParallelLaunch`, …), as one that TVM compiled.
+std::string compile_packed_wrappers(std::span<const PackedWrapper> wrappers, const Target& target);
 std::string compile_text(const tir::PrimFunc& function, const Target& target, TextKind kind);
 /// Links objects into a shared library with lld, in process. Undefined symbols may only be libm's.
 std::string link_shared(std::span<const std::string> objects);

@@ -11,8 +11,8 @@
 #include "base/write_file.h"
 #include "codegen/backend.h"
 #include "driver/attributes.h"
-#include "driver/driver.h"
 #include "driver/kernels.h"
+#include "driver/module_code.h"
 #include "driver/stopwatch.h"
 #include "graph/text.h"
 #include "link/link.h"
@@ -73,30 +73,6 @@ std::vector<const tir::PrimFunc*> called_functions(const graph::Module& module) 
   return functions;
 }
 
-/// Machine code of every loop function that runs, each in an object of its own, and what scratch it needs.
-struct Code {
-  std::vector<std::string> objects;
-  std::map<std::string, link::KernelScratch, std::less<>> scratch;
-};
-
-Code compile_functions(const graph::Module& module, const CompileOptions& options) {
-  std::vector<const tir::PrimFunc*> functions = called_functions(module);
-  Target target = target_of(module);
-  Code code;
-  code.objects.resize(functions.size());
-  std::vector<codegen::KernelScratch> scratch(functions.size());
-  parallel_for(functions.size(), options.workers, [&](size_t i) {
-    auto object = kernel_code(*functions[i], target, lower::Stage::Code, options.caching());
-    code.objects[i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
-    scratch[i] = object->scratch[0];
-  });
-  for (size_t i = 0; i < functions.size(); ++i)
-    code.scratch[functions[i]->name] = {scratch[i].shared_bytes, scratch[i].per_worker_bytes};
-  // A model that only copies has no kernel; its library is linked from one empty object.
-  if (functions.empty()) code.objects.push_back(codegen::compile_object({}, target).bytes);
-  return code;
-}
-
 /// Code and constants in memory.
 struct InMemory {
   std::unique_ptr<codegen::JitCode> code;
@@ -118,11 +94,30 @@ graph::Module load_module(const std::string& path, const CompileOptions& options
   return module;
 }
 
-Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+ModuleCode compile_functions(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
   check_scheduled(scheduled);
   Stopwatch watch;
-  Code code = compile_functions(scheduled, options);
+  std::vector<const tir::PrimFunc*> functions = called_functions(scheduled);
+  Target target = target_of(scheduled);
+  ModuleCode code;
+  code.objects.resize(functions.size());
+  std::vector<codegen::KernelScratch> scratch(functions.size());
+  parallel_for(functions.size(), options.workers, [&](size_t i) {
+    auto object = kernel_code(*functions[i], target, lower::Stage::Code, options.caching());
+    code.objects[i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
+    scratch[i] = object->scratch[0];
+  });
+  for (size_t i = 0; i < functions.size(); ++i)
+    code.scratch[functions[i]->name] = {scratch[i].shared_bytes, scratch[i].per_worker_bytes};
+  // A model that only copies has no kernel; its library is linked from one empty object.
+  if (functions.empty()) code.objects.push_back(codegen::compile_object({}, target).bytes);
   if (ms) ms->codegen += watch.lap();
+  return code;
+}
+
+Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  ModuleCode code = compile_functions(scheduled, options, ms);
+  Stopwatch watch;
   link::Linked linked = link::link_program(scheduled, code.scratch);
   Built built;
   built.objects = std::move(code.objects);
@@ -134,10 +129,10 @@ Built build(const graph::Module& scheduled, const CompileOptions& options, Milli
   return built;
 }
 
-void write_plan(const Built& built, const std::string& folder) {
+void write_plan(const plan::LivenessProblem& problem, const plan::MemoryPlan& plan, const std::string& folder) {
   make_folder(folder);
-  write_file(folder + "/problem.csv", plan::write_problem_csv(built.problem));
-  write_file(folder + "/plan.csv", plan::write_plan_csv(built.problem, built.plan));
+  write_file(folder + "/problem.csv", plan::write_problem_csv(problem));
+  write_file(folder + "/plan.csv", plan::write_plan_csv(problem, plan));
 }
 
 void write(const Built& built, const std::string& path, Milliseconds* ms) {
@@ -162,7 +157,10 @@ std::shared_ptr<const runtime::Executable> load(Built built, Milliseconds* ms) {
   return executable;
 }
 
-bool looks_like_artifact(const std::string& path) {
+bool is_folder(const std::string& path) { return std::filesystem::is_directory(path); }
+
+bool is_compiled(const std::string& path) {
+  if (is_folder(path)) return true;
   MappedFile file = map_file(path);
   constexpr std::byte kElf[] = {std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}};
   return file.bytes.size() >= sizeof kElf && std::equal(std::begin(kElf), std::end(kElf), file.bytes.begin());
@@ -171,8 +169,8 @@ bool looks_like_artifact(const std::string& path) {
 std::shared_ptr<const runtime::Executable> prepare(const std::string& path, const CompileOptions& options, Milliseconds* ms) {
   Stopwatch watch;
   std::shared_ptr<const runtime::Executable> executable;
-  if (looks_like_artifact(path)) {
-    executable = runtime::load_artifact(path);
+  if (is_compiled(path)) {
+    executable = is_folder(path) ? runtime::load_tvm_folder(path, options.tvm) : runtime::load_artifact(path);
     if (ms) ms->link += watch.lap();
   } else {
     executable = load(build(run_pipeline(load_module(path, options, ms), options, ms), options, ms), ms);

@@ -12,9 +12,11 @@
 #include "base/target.h"
 #include "graph/graph.h"
 #include "import/onnx/import.h"
+#include "link/tvm_graph.h"
 #include "lower/lower.h"
 #include "passes/pass.h"
 #include "runtime/program.h"
+#include "runtime/tvm_folder.h"
 #include "tenon/plan.h"
 
 namespace tenon::driver {
@@ -35,6 +37,7 @@ struct CompileOptions {
   std::function<void(std::string_view pass, const std::string& text)> on_print;
   std::shared_ptr<lower::KernelCache> cache;  // null: none
   lower::Observer* observer = nullptr;
+  runtime::TvmFolderOptions tvm;  // of a folder that is loaded
 
   lower::Caching caching() const { return {cache.get(), observer}; }
 };
@@ -82,15 +85,26 @@ struct Built {
 };
 Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms = nullptr);
 /// Writes the memory plan as `problem.csv` (`id,lower,upper,size,alignment`) and `plan.csv` (with `offset`) into a folder.
-void write_plan(const Built& built, const std::string& folder);
+void write_plan(const plan::LivenessProblem& problem, const plan::MemoryPlan& plan, const std::string& folder);
 /// Links and writes the artifact.
 void write(const Built& built, const std::string& path, Milliseconds* ms = nullptr);
 /// Loads the code in memory. Throws CompileError (mismatch) if this machine cannot run it.
 std::shared_ptr<const runtime::Executable> load(Built built, Milliseconds* ms = nullptr);
 
-/// Whether a file is to be loaded as an artifact: an ELF file.
-bool looks_like_artifact(const std::string& path);
-/// All of it: any model or artifact to something that runs.
+/// A scheduled module as what TVM's graph executor loads.
+struct TvmBuilt {
+  link::TvmLinked linked;
+  std::vector<std::string> objects;
+};
+/// Throws what `build` throws.
+TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms = nullptr);
+/// Writes `lib.so`, `graph.json` and `params.bin` into the folder, which is made if it is not there.
+void write_tvm(const TvmBuilt& built, const std::string& folder, Milliseconds* ms = nullptr);
+
+/// Whether a path is to be loaded as it is: an artifact, which is an ELF file, or a folder of TVM's three files.
+bool is_compiled(const std::string& path);
+bool is_folder(const std::string& path);
+/// All of it: any model, artifact or folder of TVM's files to something that runs.
 std::shared_ptr<const runtime::Executable> prepare(const std::string& path, const CompileOptions& options,
                                                    Milliseconds* ms = nullptr);
 

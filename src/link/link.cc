@@ -9,8 +9,8 @@
 
 #include "base/content_index.h"
 #include "base/target.h"
-#include "graph/op_def.h"
 #include "link/in_place.h"
+#include "link/main_function.h"
 
 namespace tenon::link {
 namespace {
@@ -27,24 +27,6 @@ constexpr uint64_t kAlignment = runtime::kConstantAlignment;
 constexpr uint32_t kNone = UINT32_MAX;
 
 uint64_t align_up(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-template <class T>
-T attribute(const tir::Attrs& attrs, std::string_view name, T otherwise) {
-  auto it = attrs.find(name);
-  if (it == attrs.end() || !std::holds_alternative<T>(it->second)) return otherwise;
-  return std::get<T>(it->second);
-}
-
-[[noreturn]] void fail(std::string code, std::string message, const Node* node, std::string input, std::string hint) {
-  throw CompileError(Diagnostic{.kind = ErrorKind::Unsupported,
-                                .code = std::move(code),
-                                .message = std::move(message),
-                                .node = node ? node->name : "",
-                                .input = std::move(input),
-                                .function = "main",
-                                .span = node ? node->span : Span{},
-                                .hint = std::move(hint)});
-}
 
 /// The constants that steps read, each content once, in the order of first use.
 class ConstantList {
@@ -93,19 +75,6 @@ class Linker {
   }
 
  private:
-  static const graph::Function& main_of(const graph::Module& module) {
-    auto it = module.functions.find("main");
-    if (it == module.functions.end()) fail("no-main", "the module has no function `main`", nullptr, "", "name the entry `main`");
-    return it->second;
-  }
-
-  static Shape static_shape(const TensorType& type, const Node* node, const std::string& name) {
-    if (!type.is_static())
-      fail("dynamic-shape", fmt::format("`{}` has the shape {}, which is not known when compiling", name, to_string(type)), node,
-           name, fmt::format("fix it with --input-shapes \"{}:[...]\"", name));
-    return type.static_shape();
-  }
-
   void describe_interface() {
     Program& program = linked_.program;
     program.target = attribute<std::string>(module_.attrs, "target", "llvm");
@@ -157,25 +126,21 @@ class Linker {
       }
       case NodeKind::CallLowered: visit_call(node); return;
       case NodeKind::Op:
-      case NodeKind::Call:
-        fail("not-lowered",
-             fmt::format("`{}` was not lowered to a loop function", node.kind == NodeKind::Op ? node.op->name : node.callee),
-             &node, "", "compile from an earlier stage, or fix the dynamic shapes with --input-shapes");
+      case NodeKind::Call: fail_not_lowered(node);
     }
   }
 
   void visit_call(const Node& node) {
-    if (attribute<bool>(node.attrs, "view", false)) {
-      check(node.inputs.size() == 1 && node.types.size() == 1, "a view has one operand and one result");
+    if (is_view(node)) {
       uint32_t root = values_[node.inputs[0].index].root;
       --reads_left_[root];
       define(std::nullopt, 0, root);
       return;
     }
     Step step;
-    step.kernel = kernel_of(node);
+    step.flops = attribute<double>(kernel_of(module_, node).attrs, "flops", 0.0);
+    step.kernel = kernel_index(node.callee);
     step.label = node.name.empty() ? node.callee : node.name;
-    step.flops = attribute<double>(module_.prim_funcs.find(node.callee)->second.attrs, "flops", 0.0);
     std::vector<uint32_t> roots;
     for (ValueId input : node.inputs) {
       uint32_t root = values_[input.index].root;
@@ -209,13 +174,9 @@ class Linker {
     return taken;
   }
 
-  uint32_t kernel_of(const Node& node) {
-    auto function = module_.prim_funcs.find(node.callee);
-    if (function == module_.prim_funcs.end())
-      fail("unknown-kernel", fmt::format("the module has no loop function `{}`", node.callee), &node, "",
-           "lower the module first");
-    auto [it, inserted] = kernels_.try_emplace(node.callee, static_cast<uint32_t>(linked_.program.kernels.size()));
-    if (inserted) linked_.program.kernels.push_back(node.callee);
+  uint32_t kernel_index(const std::string& name) {
+    auto [it, inserted] = kernels_.try_emplace(name, static_cast<uint32_t>(linked_.program.kernels.size()));
+    if (inserted) linked_.program.kernels.push_back(name);
     return it->second;
   }
 

@@ -2,11 +2,13 @@
 // The C interface over Executable and Session: no exception leaves it.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <new>
 
 #include "base/diagnostic.h"
 #include "base/hash.h"
 #include "runtime/session.h"
+#include "runtime/tvm_folder.h"
 #include "tenon/runtime.h"
 
 using tenon::CompileError;
@@ -88,7 +90,10 @@ const TensorSpec& checked(const std::vector<TensorSpec>& specs, const char* what
 extern "C" {
 
 tenon_status tenon_load(const char* path, tenon_executable** executable) {
-  return guarded([&] { *executable = new tenon_executable{tenon::runtime::load_artifact(path)}; });
+  return guarded([&] {
+    bool folder = std::filesystem::is_directory(path);
+    *executable = new tenon_executable{folder ? tenon::runtime::load_tvm_folder(path) : tenon::runtime::load_artifact(path)};
+  });
 }
 
 void tenon_release(tenon_executable* executable) { delete executable; }

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "runtime/kernel_abi.h"
+#include "runtime/packed_call.h"
 
 namespace tenon::runtime {
 
@@ -62,7 +63,8 @@ struct Program {
 /// A program with its code and constants in place; immutable, shared by sessions.
 struct Executable {
   Program program;
-  std::vector<tenon_kernel> kernels;  // one per Program::kernels
+  std::vector<tenon_kernel> kernels;  // one per Program::kernels; none where `packed` says what to call
+  std::vector<PackedStep> packed;     // one per step, those of copies without a function; empty for our own kernels
   const std::byte* constants = nullptr;
   std::shared_ptr<const void> owner;  // keeps code and constants alive
 };

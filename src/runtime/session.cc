@@ -66,10 +66,11 @@ struct Session::State {
   std::vector<void*> args;  // of all steps, one after the other
   bool resolved = false;    // whether `args` is up to date
   tenon_kernel_context context{};
+  std::vector<PackedCall> packed;  // one per step where the kernels were compiled for TVM
 
   void* address(const Argument& argument);
   void resolve();
-  void run_step(const Step& step, void* const* step_args);
+  void run_step(size_t index, void* const* step_args);
   void prepare();
 };
 
@@ -91,6 +92,8 @@ Session::State::State(std::shared_ptr<const Executable> from, int threads)
   context.worker_scratch = reinterpret_cast<uint8_t*>(worker_scratch.data());
   context.worker_stride = static_cast<int64_t>((program.worker_scratch_bytes + 63) / 64 * 64);
   context.pool = &pool;
+  packed.reserve(executable->packed.size());
+  for (const PackedStep& step : executable->packed) packed.emplace_back(step);
 }
 
 void* Session::State::address(const Argument& argument) {
@@ -118,11 +121,13 @@ void Session::State::prepare() {
   if (!resolved) resolve();
 }
 
-void Session::State::run_step(const Step& step, void* const* step_args) {
+void Session::State::run_step(size_t index, void* const* step_args) {
+  const Step& step = program.steps[index];
   if (step.kernel == Step::kCopy) {
     std::memcpy(step_args[1], step_args[0], step.copy_bytes);
     return;
   }
+  if (!packed.empty()) return packed[index].run(step_args, pool);
   context.shared_scratch = reinterpret_cast<uint8_t*>(arena.data() + step.shared_scratch);
   executable->kernels[step.kernel](step_args, &context);
 }
@@ -169,9 +174,10 @@ bool Session::has_input(size_t index) const { return state_->inputs.at(index) !=
 void Session::run() {
   state_->prepare();
   void* const* next = state_->args.data();
-  for (const Step& step : state_->program.steps) {
-    state_->run_step(step, next);
-    next += step.args.size();
+  const std::vector<Step>& steps = state_->program.steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    state_->run_step(i, next);
+    next += steps[i].args.size();
   }
 }
 
@@ -182,12 +188,12 @@ void Session::run_profiled(std::vector<StepTime>& times) {
   state_->prepare();
   void* const* next = state_->args.data();
   auto start = std::chrono::steady_clock::now(), before = start;
-  for (const Step& step : state_->program.steps) {
-    state_->run_step(step, next);
-    next += step.args.size();
+  const std::vector<Step>& steps = state_->program.steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    state_->run_step(i, next);
+    next += steps[i].args.size();
     auto after = std::chrono::steady_clock::now();
-    times.push_back(
-        {static_cast<uint32_t>(times.size()), Microseconds(before - start).count(), Microseconds(after - before).count()});
+    times.push_back({static_cast<uint32_t>(i), Microseconds(before - start).count(), Microseconds(after - before).count()});
     before = after;
   }
 }

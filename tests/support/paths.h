@@ -10,5 +10,7 @@ namespace tenon {
 std::string tests_dir();
 /// The shared library of hand-written kernels.
 std::string test_kernels();
+/// The one of hand-written kernels that TVM's executor could call.
+std::string test_packed_kernels();
 
 }  // namespace tenon

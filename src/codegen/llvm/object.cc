@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/packed.h"
 
 namespace tenon::codegen {
 namespace {
@@ -69,21 +70,16 @@ class Compilation {
   }
 
   KernelScratch add(const tir::PrimFunc& function) {
-    llvm::AttrBuilder attributes(context_);
-    std::string bits = std::to_string(8 * target_.machine.vector_bytes);
-    attributes.addAttribute(llvm::Attribute::NoUnwind);
-    attributes.addAttribute("target-cpu", target_.cpu);
-    if (std::string features = feature_text(target_); !features.empty()) attributes.addAttribute("target-features", features);
-    attributes.addAttribute("prefer-vector-width", bits);
-    attributes.addAttribute("min-legal-vector-width", bits);
     Kernel kernel{.module = module_,
                   .function = function,
                   .options = {.half_conversion = target_.has("f16c") || target_.has("neon")},
-                  .attributes = llvm::AttributeList::get(context_, llvm::AttributeList::FunctionIndex, attributes),
+                  .attributes = attributes(),
                   .vector_registers = target_.machine.vector_registers};
     Emitter::emit_kernel(kernel);
     return {kernel.shared.peak(), kernel.worker.peak()};
   }
+
+  void add(std::span<const PackedWrapper> wrappers) { emit_packed_wrappers(module_, attributes(), wrappers); }
 
   std::string emit(llvm::CodeGenFileType kind) {
     verify();
@@ -104,6 +100,17 @@ class Compilation {
   }
 
  private:
+  llvm::AttributeList attributes() {
+    llvm::AttrBuilder attributes(context_);
+    std::string bits = std::to_string(8 * target_.machine.vector_bytes);
+    attributes.addAttribute(llvm::Attribute::NoUnwind);
+    attributes.addAttribute("target-cpu", target_.cpu);
+    if (std::string features = feature_text(target_); !features.empty()) attributes.addAttribute("target-features", features);
+    attributes.addAttribute("prefer-vector-width", bits);
+    attributes.addAttribute("min-legal-vector-width", bits);
+    return llvm::AttributeList::get(context_, llvm::AttributeList::FunctionIndex, attributes);
+  }
+
   void verify() {
     std::string problems;
     llvm::raw_string_ostream stream(problems);
@@ -127,6 +134,12 @@ Object compile_object(std::span<const tir::PrimFunc* const> functions, const Tar
   }
   object.bytes = compilation.emit(llvm::CodeGenFileType::ObjectFile);
   return object;
+}
+
+std::string compile_packed_wrappers(std::span<const PackedWrapper> wrappers, const Target& target) {
+  Compilation compilation(target);
+  compilation.add(wrappers);
+  return compilation.emit(llvm::CodeGenFileType::ObjectFile);
 }
 
 std::string compile_text(const tir::PrimFunc& function, const Target& target, TextKind kind) {

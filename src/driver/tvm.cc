@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three files of TVM's graph executor.
+#include "base/write_file.h"
+#include "codegen/backend.h"
+#include "driver/attributes.h"
+#include "driver/module_code.h"
+#include "driver/stopwatch.h"
+#include "runtime/tvm_folder.h"
+
+namespace tenon::driver {
+namespace {
+
+std::vector<codegen::PackedWrapper> wrappers_of(const link::TvmLinked& linked, const ModuleCode& code) {
+  std::vector<codegen::PackedWrapper> wrappers;
+  for (const link::TvmKernel& kernel : linked.kernels) {
+    codegen::PackedWrapper& wrapper = wrappers.emplace_back();
+    wrapper.symbol = kernel.symbol;
+    wrapper.kernel = kernel.function;
+    for (const link::TvmKernel::Parameter& parameter : kernel.parameters)
+      wrapper.parameters.push_back({parameter.dtype, parameter.shape});
+    if (auto scratch = code.scratch.find(kernel.function); scratch != code.scratch.end())
+      wrapper.scratch = {scratch->second.shared_bytes, scratch->second.per_worker_bytes};
+  }
+  return wrappers;
+}
+
+}  // namespace
+
+TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  ModuleCode code = compile_functions(scheduled, options, ms);
+  Stopwatch watch;
+  TvmBuilt built{link::link_tvm(scheduled), std::move(code.objects)};
+  built.objects.push_back(codegen::compile_packed_wrappers(wrappers_of(built.linked, code), target_of(scheduled)));
+  if (ms) ms->link += watch.lap();
+  return built;
+}
+
+void write_tvm(const TvmBuilt& built, const std::string& folder, Milliseconds* ms) {
+  Stopwatch watch;
+  make_folder(folder);
+  write_file(folder + "/" + runtime::kTvmLibrary, codegen::link_shared(built.objects));
+  write_file(folder + "/" + runtime::kTvmGraph, runtime::tvm::print(built.linked.graph));
+  runtime::tvm::write_params(folder + "/" + runtime::kTvmParams, built.linked.params);
+  if (ms) ms->link += watch.lap();
+}
+
+}  // namespace tenon::driver
