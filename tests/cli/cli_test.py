@@ -392,7 +392,7 @@ class Refusals(CommandTest):
     def test_missing_components_exit_5(self):
         for arguments in (["compile", self.model, "-o", "x", "--target", "c"], ["run", self.model, "--target", "opencl"],
                           ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "onednn"],
-                          ["compile", self.model, "-o", "x", "--emit", "tvm"], ["lower", self.model, "--to", "ptx"]):
+                          ["compile", self.model, "-o", "x", "--emit", "c-header"], ["lower", self.model, "--to", "ptx"]):
             self.assertEqual(self.error(*arguments, code=5)["code"], "component-missing")
 
     def test_files_that_are_missing_damaged_or_something_else(self):
