@@ -157,7 +157,10 @@ std::shared_ptr<const runtime::Executable> load(Built built, Milliseconds* ms) {
   return executable;
 }
 
-bool is_folder(const std::string& path) { return std::filesystem::is_directory(path); }
+bool is_folder(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::is_directory(path, none);
+}
 
 bool is_compiled(const std::string& path) {
   if (is_folder(path)) return true;

@@ -91,7 +91,8 @@ extern "C" {
 
 tenon_status tenon_load(const char* path, tenon_executable** executable) {
   return guarded([&] {
-    bool folder = std::filesystem::is_directory(path);
+    std::error_code none;
+    bool folder = std::filesystem::is_directory(path, none);
     *executable = new tenon_executable{folder ? tenon::runtime::load_tvm_folder(path) : tenon::runtime::load_artifact(path)};
   });
 }

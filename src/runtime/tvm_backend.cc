@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <algorithm>
 #include <atomic>
@@ -133,7 +134,7 @@ int parallel_barrier(int, ParallelEnvironment* environment) {
 }
 
 int get_function(void* library, const char* name, void** function) {
-  *function = library ? ::dlsym(library, name) : nullptr;
+  *function = library ? own_symbol(library, name) : nullptr;
   return *function ? 0 : fail(fmt::format("a kernel calls the function `{}`, which its library does not have", name));
 }
 
@@ -143,7 +144,7 @@ int call_function(void* function, Value* args, int* codes, int count, Value* res
 
 template <class T>
 void fill(void* library, const char* name, T value) {
-  if (void* pointer = ::dlsym(library, name)) *static_cast<T*>(pointer) = value;
+  if (void* pointer = own_symbol(library, name)) *static_cast<T*>(pointer) = value;
 }
 
 }  // namespace
@@ -152,6 +153,14 @@ const Backend& backend() {
   static constexpr Backend kBackend{set_last_error,   alloc_workspace, free_workspace, parallel_launch,
                                     parallel_barrier, get_function,    call_function};
   return kBackend;
+}
+
+void* own_symbol(void* library, const char* name) {
+  void* address = ::dlsym(library, name);
+  Dl_info found;
+  link_map* map = nullptr;
+  if (!address || !::dladdr(address, &found) || ::dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return nullptr;
+  return reinterpret_cast<uintptr_t>(found.dli_fbase) == map->l_addr ? address : nullptr;
 }
 
 void connect(void* library) {

@@ -29,8 +29,12 @@ struct Backend {
 };
 const Backend& backend();
 
+/// The address of a function or variable that a library itself defines; null for those of the libraries it depends on, such as
+/// libc's. `library` is dlopen's.
+void* own_symbol(void* library, const char* name);
+
 /// Fills the pointers to call-backs that a library defines (`__TVMBackendParallelLaunch`, …) and its `__tvm_module_ctx`. Several
-/// loads of one library are alike. `library` is dlopen's.
+/// loads of one library are alike.
 void connect(void* library);
 
 /// While it lives, parallel loops that this thread launches run on the pool.

@@ -151,9 +151,7 @@ class FolderReader {
     const tvm::GraphNode& node = graph_.nodes[index];
     for (uint32_t k = 0; k < node.outputs; ++k) place({index, k}) = arena_place(graph_.tensor({index, k}));
     if (node.function == tvm::kCopy)
-      return place(node.inputs[0]) == place({index, 0})
-                 ? void()
-                 : add_copy(place(node.inputs[0]), place({index, 0}), graph_.tensor({index, 0}).bytes(), node.name);
+      return add_copy(place(node.inputs[0]), place({index, 0}), graph_.tensor({index, 0}).bytes(), node.name);
     Program& program = parts_.program;
     auto [kernel, inserted] = kernels_.try_emplace(node.function, static_cast<uint32_t>(program.kernels.size()));
     if (inserted) program.kernels.push_back(node.function);
@@ -179,6 +177,7 @@ class FolderReader {
   }
 
   void add_copy(Argument from, Argument to, uint64_t bytes, std::string label) {
+    if (from == to) return;
     parts_.program.steps.push_back({.kernel = Step::kCopy, .args = {from, to}, .copy_bytes = bytes, .label = std::move(label)});
     parts_.packed.emplace_back();
   }
@@ -218,7 +217,7 @@ void open_library(Loaded& loaded, const std::string& path) {
   // Kernels call libm; it must be found whoever opened us.
   ::dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL);
   // With a slash in the name the loader searches no other folder.
-  loaded.library = ::dlopen(std::filesystem::absolute(path).c_str(), RTLD_LAZY | RTLD_LOCAL);
+  loaded.library = ::dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded.library) fail_library(path, ::dlerror(), "", "compile the model for this machine");
   tvm::connect(loaded.library);
 }
@@ -226,9 +225,9 @@ void open_library(Loaded& loaded, const std::string& path) {
 void find_functions(std::vector<PackedStep>& steps, const Loaded& loaded, const std::string& path) {
   for (PackedStep& step : steps) {
     if (step.name.empty()) continue;
-    step.function = reinterpret_cast<tvm::PackedFunction>(::dlsym(loaded.library, step.name.c_str()));
+    step.function = reinterpret_cast<tvm::PackedFunction>(tvm::own_symbol(loaded.library, step.name.c_str()));
     if (step.function) continue;
-    bool imports = ::dlsym(loaded.library, "__tvm_dev_mblob") != nullptr;
+    bool imports = tvm::own_symbol(loaded.library, "__tvm_dev_mblob") != nullptr;
     fail_library(path, fmt::format("it has no function `{}`", step.name), step.name,
                  imports ? "the library imports modules for other devices, which Tenon does not load"
                          : "take `graph.json` and `lib.so` from one build");

@@ -2,11 +2,14 @@
 // Wrappers with TVM's packed-call interface: what they check, and that parallel loops and scratch go through call-backs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
 #include "codegen/backend.h"
 #include "graph/text.h"
 #include "op/all_ops.h"
 #include "runtime/tvm_abi.h"
-#include "tir/text.h"
 
 namespace tenon::codegen {
 namespace {

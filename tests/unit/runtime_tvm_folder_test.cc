@@ -128,9 +128,9 @@ TEST(TvmFolder, ARunAllocatesNothingOnceItsWorkspacesAreThere) {
   Session session(load_tvm_folder(folder.path), {.threads = 2});
   session.set_input("x", floats(std::vector<float>(100, 2)));
   for (int run = 0; run < 3; ++run) session.run();
-  int64_t before = allocation_count();
+  int64_t before = test::allocation_count();
   session.run();
-  EXPECT_EQ(allocation_count(), before);
+  EXPECT_EQ(test::allocation_count(), before);
 }
 
 TEST(TvmFolder, AFailingKernelSaysWhy) {
@@ -170,6 +170,9 @@ TEST(TvmFolder, WhatDoesNotFitTogetherIsNamed) {
   error = error_of([&] { load_tvm_folder(folder.path, {.allow_unknown_params = true}); });
   EXPECT_EQ(error.code, "tvm-library");
   EXPECT_EQ(error.node, "no_such_kernel");
+  folder.graph.nodes[y].function = "exit";  // libc's is not the library's
+  folder.write({});
+  EXPECT_EQ(error_of([&] { load_tvm_folder(folder.path, {.allow_unknown_params = true}); }).node, "exit");
   write_file(folder.path + "/lib.so", "no library");
   EXPECT_EQ(error_of([&] { load_tvm_folder(folder.path, {.allow_unknown_params = true}); }).code, "tvm-library");
   std::filesystem::remove(folder.path + "/lib.so");
