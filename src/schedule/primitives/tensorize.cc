@@ -47,8 +47,7 @@ struct Origin {
 
 class Matcher {
  public:
-  Matcher(const Program& program, const Computation& target, const Computation& description)
-      : ranges_(program.ranges()), target_(target), description_(description) {
+  Matcher(const Program& program, const Computation& target, const Computation& description) : ranges_(program.ranges()) {
     bool same = target.loops.size() == description.loops.size();
     for (size_t k = 0; same && k < target.loops.size(); ++k) {
       same = extent_of(*target.loops[k]) == extent_of(*description.loops[k]);
@@ -116,7 +115,6 @@ class Matcher {
   }
 
   const Ranges& ranges_;
-  const Computation &target_, &description_;
   VarMap renamed_;
   std::set<std::string> inner_;
   std::map<std::string, Origin> origins_;
