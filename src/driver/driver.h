@@ -49,8 +49,8 @@ std::shared_ptr<lower::KernelCache> open_cache(const std::string& folder);
 struct PipelineStep {
   std::string_view name;
   std::string_view summary;
-  int min_opt_level;  // below it the step is left out
-  graph::Module (*run)(const graph::Module& module, const CompileOptions& options);
+  int min_opt_level;                                                          // below it the step is left out
+  graph::Module (*run)(graph::Module module, const CompileOptions& options);  // by value, so that it may let go of weights
 };
 
 /// The passes from an imported module to a scheduled mixed module, in order. The only place that orders them.
@@ -73,7 +73,7 @@ graph::Module run_pipeline(graph::Module module, const CompileOptions& options, 
 std::vector<bool> constant_params(const graph::Module& module, const std::string& function);
 /// Gives every loop function that has none a schedule, packs the constants that the schedules want packed, and notes each
 /// function's floating-point operations in the attribute `flops`.
-graph::Module schedule_module(const graph::Module& module, const CompileOptions& options);
+graph::Module schedule_module(graph::Module module, const CompileOptions& options);
 
 /// A scheduled module as objects, constants and program: everything an artifact or an in-memory run needs.
 struct Built {

@@ -22,7 +22,7 @@ Callable compile(const tir::PrimFunc& function, const Target& host, const lower:
 
 }  // namespace
 
-std::vector<Array> run_packs(const std::vector<PackJob>& jobs, const lower::Caching& caching, int workers) {
+std::vector<Array> run_packs(std::vector<PackJob> jobs, const lower::Caching& caching, int workers) {
   Target host = host_target();
   std::map<std::string, size_t> by_text;
   std::vector<const tir::PrimFunc*> functions;
@@ -39,7 +39,7 @@ std::vector<Array> run_packs(const std::vector<PackJob>& jobs, const lower::Cach
   std::vector<Array> results(jobs.size());
   parallel_for(jobs.size(), workers, [&](size_t i) {
     const Callable& pack = *code[function_of[i]];
-    Array input = jobs[i].input;
+    Array input = std::move(jobs[i].input);
     input.shape = pack.inputs()[0].shape;  // the buffers of a scheduled function are flat
     results[i] = pack({&input, 1})[0];
   });

@@ -15,7 +15,8 @@ struct PackJob {
   Array input;
 };
 
-/// Compiles each distinct function once for the machine we run on, and runs the jobs on `workers` threads.
-std::vector<Array> run_packs(const std::vector<PackJob>& jobs, const lower::Caching& caching, int workers);
+/// Compiles each distinct function once for the machine we run on, and runs the jobs on `workers` threads. Lets go of each
+/// input when it is packed.
+std::vector<Array> run_packs(std::vector<PackJob> jobs, const lower::Caching& caching, int workers);
 
 }  // namespace tenon::driver

@@ -15,7 +15,7 @@ namespace tenon::driver {
 namespace {
 
 template <const pass::Pass& kPass>
-graph::Module run_pass(const graph::Module& module, const CompileOptions&) {
+graph::Module run_pass(graph::Module module, const CompileOptions&) {
   return kPass.run(module, pass_options(module));
 }
 
@@ -24,7 +24,7 @@ PipelineStep step(int min_opt_level) {
   return {kPass.name, kPass.summary, min_opt_level, run_pass<kPass>};
 }
 
-graph::Module lower_step(const graph::Module& module, const CompileOptions& options) {
+graph::Module lower_step(graph::Module module, const CompileOptions& options) {
   return lower::lower_module(module, options.caching(), options.workers);
 }
 
@@ -106,7 +106,7 @@ class Runner {
  private:
   graph::Module run_step(const PipelineStep& step, graph::Module module) {
     Stopwatch watch;
-    if (pass_options(module).opt_level >= step.min_opt_level) module = step.run(module, options_);
+    if (pass_options(module).opt_level >= step.min_opt_level) module = step.run(std::move(module), options_);
     module.attrs["stage"] = std::string(step.name);
     double took = watch.lap();
     if (ms_) (step.name == "lower" || step.name == "schedule" ? ms_->lower : ms_->passes) += took;

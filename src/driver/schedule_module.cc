@@ -76,7 +76,8 @@ class Packer {
 
   void run(const CompileOptions& options) {
     for (const auto& [name, function] : module_.functions) collect(function);
-    std::vector<Array> results = run_packs(jobs_, options.caching(), options.workers);
+    drop_constants_only_packed();
+    std::vector<Array> results = run_packs(std::move(jobs_), options.caching(), options.workers);
     for (size_t i = 0; i < results.size(); ++i)
       entries_.push_back(graph::add_constant(module_, std::move(results[i]), constants_[i] + "_packed"));
     for (auto& [name, function] : module_.functions) function = rewrite(function);
@@ -98,6 +99,19 @@ class Packer {
         uses_.push_back({&function, i, param.param, job->second});
       }
     }
+  }
+
+  /// Takes from the table what nothing reads but the packing, so that the memory of one is free for the next.
+  void drop_constants_only_packed() {
+    std::map<std::string_view, int64_t> reads_left;
+    for (const auto& [name, function] : module_.functions) {
+      std::vector<uint32_t> uses = graph::use_counts(function);
+      for (const Node& node : function.nodes)
+        if (node.kind == NodeKind::Constant) reads_left[node.callee] += uses[node.result().index];
+    }
+    for (const Use& use : uses_) --reads_left[constants_[use.job]];
+    for (const std::string& constant : constants_)
+      if (reads_left[constant] == 0) module_.constants.erase(constant);
   }
 
   Function rewrite(const Function& from) {
@@ -139,8 +153,7 @@ std::vector<bool> constant_params(const Module& module, const std::string& funct
   return params;
 }
 
-Module schedule_module(const Module& from, const CompileOptions& options) {
-  Module module = from;
+Module schedule_module(Module module, const CompileOptions& options) {
   PackedParams packed = schedule_functions(module, options.workers);
   if (packed.empty()) return module;
   Packer(module, packed).run(options);

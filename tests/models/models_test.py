@@ -106,14 +106,29 @@ def check_tasks():
     return "ResNet-50 and BERT as counted by hand"
 
 
+def check_cache(folder):
+    """ResNet-50 compiled without a cache, by a cold one and by a warm one, with one worker and with all: the same bytes."""
+    reports, artifacts = [], []
+    for arguments in ([], ["--cache-dir", folder / "kernels"], ["--cache-dir", folder / "kernels", "--threads", 1]):
+        reports.append(json.loads(tenon("compile", path_of("resnet50"), "-o", folder / "model.so", "--json", *arguments)))
+        artifacts.append((folder / "model.so").read_bytes())
+    kernels = reports[0]["kernels"]
+    counts = [report["cache"] for report in reports]
+    assert counts == [{"hits": 0, "misses": kernels}] * 2 + [{"hits": kernels, "misses": 0}], f"{kernels} kernels, {counts}"
+    assert artifacts[0] == artifacts[1] == artifacts[2], "the artifacts differ"
+    return f"{kernels} kernels found by a second process, equal artifacts"
+
+
 def main():
     generate_models.generate(generate_models.cache_folder())
     passed = failed = 0
-    for name in sys.argv[1:] or [*MODELS, "tasks"]:
+    for name in sys.argv[1:] or [*MODELS, "tasks", "cache"]:
         start = time.monotonic()
         try:
             with tempfile.TemporaryDirectory() as folder:
-                line = check_tasks() if name == "tasks" else run_model(name, pathlib.Path(folder))
+                folder = pathlib.Path(folder)
+                checks = {"tasks": check_tasks, "cache": lambda: check_cache(folder)}
+                line = checks[name]() if name in checks else run_model(name, folder)
                 print(f"{name}: {line} ({time.monotonic() - start:.0f} s)", flush=True)
             passed += 1
         except AssertionError as error:
