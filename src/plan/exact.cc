@@ -2,6 +2,7 @@
 // `auto`, which takes the planners in order of their cost until one reaches the bound, and `exact`, which searches on for long.
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "plan/planners.h"
 #include "plan/skyline.h"
@@ -9,8 +10,8 @@
 namespace tenon::plan {
 namespace {
 
-constexpr uint64_t kOwnSteps = 200'000'000;    // of `exact`: some ten seconds
-constexpr uint64_t kImproveSteps = 5'000'000;  // of these, for improving a plan that keeps the limits
+constexpr uint64_t kOwnSteps = 100'000'000;    // of `exact`: some seconds
+constexpr uint64_t kImproveSteps = 5'000'000;  // of these, for improving a plan that keeps a limit
 constexpr uint64_t kAutoStepsPerItem = 500;    // of `auto`: 1 ms for 100 items
 constexpr uint64_t kAutoMostSteps = 3'000'000;
 constexpr size_t kMostSearched = 4096;  // items of one part; more take too much memory for a search
@@ -72,7 +73,8 @@ class PartImprover {
       blocks.push_back({items_[i].pieces, items_[i].size, std::max(items_[i].alignment, pool_.alignment)});
     SkylineSearch search(std::move(blocks));
     if (pool_.limit != kUnlimited && part.peak > pool_.limit && !keep_limit(search, part, places)) return;
-    uint64_t end = budget_.steps + std::min(budget_.left(), kImproveSteps);
+    bool limited = pool_.limit != kUnlimited;
+    uint64_t end = budget_.steps + std::min(budget_.left(), limited ? kImproveSteps : budget_.left());
     lower(search, part, target, end, places);
   }
 
@@ -132,10 +134,25 @@ void measure(const LivenessProblem& problem, const std::vector<Item>& items, Lay
   layout.total = std::accumulate(layout.peaks.begin(), layout.peaks.end(), int64_t{0});
 }
 
+/// Largest first, then in order of time: better on chains of equal sizes than an order that time plays no part in.
+Ordered largest_then_earliest(const Items& items, Fitter& fitter, Budget& budget) {
+  Ordered result{std::vector<uint32_t>(items.list.size()), {}};
+  std::iota(result.order.begin(), result.order.end(), 0u);
+  std::sort(result.order.begin(), result.order.end(), [&](uint32_t a, uint32_t b) {
+    return std::tuple(-items.list[a].size, items.list[a].begin(), a) < std::tuple(-items.list[b].size, items.list[b].begin(), b);
+  });
+  result.layout = fitter.place(result.order, budget.steps);
+  return result;
+}
+
 /// The greedy layouts, then a short climb, then a search, each only as long as the bound is not reached.
 Searched plan_automatically(const LivenessProblem& problem, const Items& items, Fitter& fitter, Budget& budget) {
   int64_t bound = lower_bound(problem).total;
-  Ordered best = best_greedy(problem, items, fitter, budget);
+  Ordered best = largest_then_earliest(items, fitter, budget);
+  if (!budget.spent() && (best.layout.missing > 0 || best.layout.total > bound)) {
+    Ordered other = best_greedy(problem, items, fitter, budget);
+    if (other.layout.better_than(best.layout)) best = std::move(other);
+  }
   if (!budget.spent() && (best.layout.missing > 0 || best.layout.total > bound)) {
     Budget climbing({.max_steps = std::min(budget.left() / 4, kClimbSteps) + 1}, 0);
     best = climb(problem, items, fitter, std::move(best), bound, climbing);

@@ -20,7 +20,7 @@ class Validator {
   void run() {
     if (problem_.pools.empty()) fault("", "there is no pool", "at least one", "0");
     for (const Pool& pool : problem_.pools) check_pool(pool);
-    std::unordered_set<std::string_view> ids;
+    std::unordered_set<std::string_view> ids(problem_.buffers.size());
     for (const Buffer& buffer : problem_.buffers) {
       if (!ids.insert(buffer.id).second)
         fault(buffer.id, fmt::format("the id `{}` is given twice", buffer.id), "ids that differ", buffer.id);
