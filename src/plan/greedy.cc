@@ -74,19 +74,13 @@ std::vector<uint32_t> order_by_conflicts(const LivenessProblem& problem, const I
   return descending(problem, items.list, [&](uint32_t i) { return Key(conflicts[i], items.list[i].size); });
 }
 
-std::vector<uint32_t> order_by_size_and_begin(const LivenessProblem& problem, const Items& items) {
-  return descending(problem, items.list, [&](uint32_t i) { return Key(items.list[i].size, -items.list[i].begin()); });
-}
-
 Ordered best_greedy(const LivenessProblem& problem, const Items& items, Fitter& fitter, Budget& budget) {
-  Ordered best;
-  for (Greedy::Order order : {order_by_size_and_begin, order_by_size, order_by_conflicts}) {
-    Ordered other{order(problem, items), {}};
-    other.layout = fitter.place(other.order, budget.steps);
-    if (best.order.empty() || other.layout.better_than(best.layout)) best = std::move(other);
-    if (budget.spent()) break;
-  }
-  return best;
+  Ordered best{order_by_size(problem, items), {}};
+  best.layout = fitter.place(best.order, budget.steps);
+  if (budget.spent()) return best;
+  Ordered other{order_by_conflicts(problem, items), {}};
+  other.layout = fitter.place(other.order, budget.steps);
+  return other.layout.better_than(best.layout) ? other : best;
 }
 
 const MemoryPlanner& greedy_by_size() {

@@ -20,10 +20,8 @@ struct Ordered {
 /// Largest first; then those that meet more others; then by id, descending. Or those two the other way round.
 std::vector<uint32_t> order_by_size(const LivenessProblem& problem, const Items& items);
 std::vector<uint32_t> order_by_conflicts(const LivenessProblem& problem, const Items& items);
-/// Equal sizes from the first to be alive on: as few places as are alive at once, where all sizes are equal.
-std::vector<uint32_t> order_by_size_and_begin(const LivenessProblem& problem, const Items& items);
 
-/// The best of the greedy layouts, or of those that were tried when the budget was spent.
+/// The better of the two greedy layouts, or the first if it spent the budget.
 Ordered best_greedy(const LivenessProblem& problem, const Items& items, Fitter& fitter, Budget& budget);
 
 /// Improves a layout by swapping items in the order, until nothing is missing and the sum is at most `target`, the budget is
