@@ -246,8 +246,8 @@ Stmt FunctionParser::loop() {
   cursor_.expect("extent");
   Expr extent = expr_of(DType::I64, "the extent");
   ForKind kind = ForKind::Serial;
-  for (ForKind k : {ForKind::Parallel, ForKind::Vectorized, ForKind::Unrolled})
-    if (cursor_.accept(tir::name(k))) kind = k;
+  for (int k = 1; k < kForKinds && kind == ForKind::Serial; ++k)
+    if (cursor_.accept(tir::name(static_cast<ForKind>(k)))) kind = static_cast<ForKind>(k);
   cursor_.expect("{");
   size_t mark = declared_.size();
   Expr v = tir::var(name.text);

@@ -111,9 +111,14 @@ bool PrimFunc::scheduled() const {
 }
 
 std::string_view name(ForKind kind) {
-  constexpr std::string_view kNames[] = {"serial", "parallel", "vectorized", "unrolled"};
+  constexpr std::string_view kNames[] = {"serial",     "parallel",   "vectorized",  "unrolled",    "blockIdx_x",
+                                         "blockIdx_y", "blockIdx_z", "threadIdx_x", "threadIdx_y", "threadIdx_z"};
+  static_assert(std::size(kNames) == kForKinds);
   return kNames[static_cast<int>(kind)];
 }
+
+bool is_block_axis(ForKind kind) { return kind >= ForKind::BlockX && kind <= ForKind::BlockZ; }
+bool is_thread_axis(ForKind kind) { return kind >= ForKind::ThreadX; }
 
 std::string_view name(IterKind kind) { return kind == IterKind::Spatial ? "spatial" : "reduce"; }
 

@@ -60,7 +60,19 @@ enum class ForKind : uint8_t {
   Parallel,    // iterations are independent and may run on any worker
   Vectorized,  // iterations are independent; one per lane; the extent is a constant
   Unrolled,    // the extent is a constant
+  // One iteration on each place of an axis of a device's launch grid; independent; the extent is a constant. The CPU runs blocks
+  // as Parallel and threads in order.
+  BlockX,
+  BlockY,
+  BlockZ,
+  ThreadX,
+  ThreadY,
+  ThreadZ,
 };
+inline constexpr int kForKinds = 10;
+
+bool is_block_axis(ForKind kind);
+bool is_thread_axis(ForKind kind);
 
 /// `for var in [min, min + extent)`. The variable is i64; an extent <= 0 runs nothing.
 struct For : StmtNode {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -42,6 +43,7 @@ class Verifier {
   void stmt(const Stmt& s);
   void in_scope(const Stmt& s);
   void loop(const For& loop);
+  void bind_axis(const For& loop);
   void block(const Block& block);
   void regions(const std::vector<Region>& list);
   void constant(const AllocateConst& s);
@@ -55,6 +57,8 @@ class Verifier {
   std::vector<std::string> declared_;
   std::vector<OpenBlock> blocks_;
   std::set<std::string> block_names_;
+  std::set<ForKind> open_axes_;  // of the bound loops around us
+  std::map<ForKind, int64_t> axis_extents_;
   int depth_ = 0;
 };
 
@@ -233,14 +237,31 @@ void Verifier::loop(const For& loop) {
   for (const Expr& e : {loop.min, loop.extent})
     if (e->dtype != DType::I64)
       report("dtype-mismatch", fmt::format("a bound of loop `{}` is {}", variable, name(e->dtype)), "i64");
-  bool needs_constant = loop.loop_kind == ForKind::Vectorized || loop.loop_kind == ForKind::Unrolled;
+  bool bound = is_block_axis(loop.loop_kind) || is_thread_axis(loop.loop_kind);
+  bool needs_constant = bound || loop.loop_kind == ForKind::Vectorized || loop.loop_kind == ForKind::Unrolled;
   if (needs_constant && !as_int(loop.extent))
     report("loop-extent", fmt::format("the {} loop `{}` has the extent {}", name(loop.loop_kind), variable, print(loop.extent)),
            "a number");
+  if (bound) bind_axis(loop);
   size_t mark = declared_.size();
   declare(variable, {DType::I64, {}});
   stmt(loop.body);
   leave_scope(mark);
+  if (bound) open_axes_.erase(loop.loop_kind);
+}
+
+/// A device is launched once, over one grid: an axis has one extent and each of its places one iteration of a loop.
+void Verifier::bind_axis(const For& loop) {
+  const std::string& variable = as<Var>(loop.var)->name;
+  if (!open_axes_.insert(loop.loop_kind).second)
+    report("axis-twice", fmt::format("loop `{}` stands inside another loop over {}", variable, name(loop.loop_kind)),
+           "one loop for each axis of the launch grid");
+  const int64_t* extent = as_int(loop.extent);
+  if (!extent) return;
+  int64_t whole = axis_extents_.emplace(loop.loop_kind, *extent).first->second;
+  if (whole != *extent)
+    report("axis-extent", fmt::format("loop `{}` over {} has the extent {}", variable, name(loop.loop_kind), *extent),
+           fmt::format("{}, that of the loop before it over the same axis", whole));
 }
 
 void Verifier::block(const Block& block) {

@@ -90,6 +90,18 @@ StepProposer::Args StepProposer::independent(const Program& program) {
   return {{program.loop_name(loop_of(*loop))}};
 }
 
+StepProposer::Args StepProposer::bind(const Program& program) {
+  std::set<ForKind> taken;
+  for (const Place& p : program.loops()) taken.insert(loop_of(p).loop_kind);
+  std::vector<ForKind> axes;
+  for (int k = static_cast<int>(ForKind::BlockX); k < tir::kForKinds; ++k)
+    if (auto kind = static_cast<ForKind>(k); !taken.contains(kind) || pick(8) == 0) axes.push_back(kind);
+  Args loop = independent(program);
+  if (!loop || axes.empty()) return std::nullopt;
+  loop->emplace_back(tir::name(any(axes)));
+  return loop;
+}
+
 StepProposer::Args StepProposer::any_serial(const Program& program) {
   const Place* loop = some_loop(program, serial);
   if (!loop) return std::nullopt;
@@ -276,6 +288,7 @@ std::optional<Step> StepProposer::propose(const tir::PrimFunc& function) {
     Args (StepProposer::*args)(const Program&);
   };
   static constexpr Choice kChoices[] = {
+      {"bind", &StepProposer::bind},
       {"cache_read", &StepProposer::cache_read},
       {"cache_write", &StepProposer::cache_write},
       {"compute_at", &StepProposer::compute_at},

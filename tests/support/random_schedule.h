@@ -32,6 +32,7 @@ class StepProposer {
   Args fuse(const schedule::Program& program);
   Args reorder(const schedule::Program& program);
   Args independent(const schedule::Program& program);
+  Args bind(const schedule::Program& program);
   Args any_serial(const schedule::Program& program);
   Args compute_inline(const schedule::Program& program);
   Args reverse_compute_inline(const schedule::Program& program);

@@ -164,6 +164,8 @@ constexpr Case kScratch[] = {
           let p: bool = (x[a, 0, 1] < 0.0:f32)
         for b = 0 extent 3 parallel { for c = 0 extent 4 {
           y[a, b, c] = (((x[a, b, c] + s) + cast<f32>((n + m))) + select(p, 1.0:f32, 2.0:f32)) } } } })"},
+    {"launch_axes", R"(primfunc @f(x: f32[3,4]) -> (y: f32[3,4]) {
+      for i = 0 extent 3 blockIdx_y { for j = 0 extent 4 threadIdx_x { y[i, j] = (x[i, j] * 2.0:f32) } } })"},
     {"nested_parallel_loops", R"(primfunc @f(x: f32[3,4]) -> (y: f32[3,4]) {
       for i = 0 extent 3 parallel { for j = 0 extent 4 parallel { y[i, j] = x[i, j] } } })"},
     {"constants", R"(primfunc @f(x: f32[4]) -> (y: f32[4]) {

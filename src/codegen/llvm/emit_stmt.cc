@@ -65,9 +65,15 @@ void Emitter::emit_seq(const tir::Seq& seq) {
 
 void Emitter::emit_for(const tir::For& loop) {
   switch (loop.loop_kind) {
-    case ForKind::Serial: return emit_serial(loop);
+    case ForKind::Serial:
+    case ForKind::ThreadX:
+    case ForKind::ThreadY:
+    case ForKind::ThreadZ: return emit_serial(loop);
     case ForKind::Unrolled: return emit_unrolled(loop);
     case ForKind::Vectorized: return emit_vectorized(loop);
+    case ForKind::BlockX:
+    case ForKind::BlockY:
+    case ForKind::BlockZ:
     case ForKind::Parallel: {
       std::optional<tir::Range> trips = range(resolve(loop.extent));
       bool serial = worker_ || lanes_ > 0 || (trips && trips->high <= 1);
@@ -100,7 +106,7 @@ bool has_loop(const tir::Stmt& s) {
   bool found = false;
   tir::visit(s, [&](const tir::Stmt& part) {
     const auto* loop = tir::as<tir::For>(part);
-    bool serial = loop && (loop->loop_kind == ForKind::Serial || loop->loop_kind == ForKind::Parallel);
+    bool serial = loop && loop->loop_kind != ForKind::Unrolled && loop->loop_kind != ForKind::Vectorized;
     const int64_t* extent = serial ? tir::as_int(loop->extent) : nullptr;
     found = found || (serial && !(extent && *extent <= 1));
   });

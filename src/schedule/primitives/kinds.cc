@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop kinds: vectorize, unroll, parallel.
+// Loop kinds: vectorize, unroll, parallel, bind.
 #include <fmt/format.h>
 
 #include "schedule/primitives/primitives.h"
@@ -58,6 +58,23 @@ void require_register_indices(const Program& program, const Buffer& buffer) {
   }
 }
 
+/// Refuses a loop that would give an axis of the launch grid a second extent, or each of its places several iterations.
+void require_axis_free(const Program& program, const Place& loop, ForKind axis) {
+  int64_t extent = extent_of(*as<For>(loop.stmt));
+  auto fail = [&](const For& other, std::string expected) {
+    fail_step("schedule-axis", {.message = fmt::format("loop `{}` of extent {} is over {} already", program.loop_name(other),
+                                                       extent_of(other), name(axis)),
+                                .expected = std::move(expected),
+                                .found = fmt::format("extent {}", extent)});
+  };
+  for (const Place& place : program.loops()) {
+    const For& other = *as<For>(place.stmt);
+    if (place.stmt.same_as(loop.stmt) || other.loop_kind != axis) continue;
+    if (place.inside(loop.stmt) || loop.inside(place.stmt)) fail(other, "another axis for a loop around or inside it");
+    if (extent_of(other) != extent) fail(other, "loops of one extent on one axis");
+  }
+}
+
 /// Checks each loop kind and scope of a function by itself; what fails comes with its key.
 std::map<std::string, CompileError> broken_kinds(const PrimFunc& func) {
   Program program(func);
@@ -74,6 +91,8 @@ std::map<std::string, CompileError> broken_kinds(const PrimFunc& func) {
     std::string key = fmt::format("{} {}", var_name(l.var), name(l.loop_kind));
     if (l.loop_kind == ForKind::Serial || l.loop_kind == ForKind::Unrolled) continue;
     attempt(key, [&] { require_independent(program, loop, name(l.loop_kind)); });
+    if (is_block_axis(l.loop_kind) || is_thread_axis(l.loop_kind))
+      attempt(key + " axis", [&] { require_axis_free(program, loop, l.loop_kind); });
     if (runs_on_workers(l.loop_kind)) attempt(key + " scopes", [&] { require_scopes(program, loop.stmt, name(l.loop_kind)); });
   }
   visit(func.body, [&](const Stmt& s) {
@@ -131,6 +150,23 @@ PrimFunc parallel(const PrimFunc& func, std::string_view loop) {
   const Place& place = serial_loop(program, loop, "parallel");
   require_independent(program, place, "parallel");
   return with_kind(func, place.stmt, ForKind::Parallel);
+}
+
+PrimFunc bind(const PrimFunc& func, std::string_view loop, std::string_view axis) {
+  Program program(func);
+  const Place& place = serial_loop(program, loop, "bind");
+  std::string axes;
+  for (int k = static_cast<int>(ForKind::BlockX); k < kForKinds; ++k) {
+    auto kind = static_cast<ForKind>(k);
+    axes += fmt::format("{}{}", axes.empty() ? "" : ", ", name(kind));
+    if (name(kind) != axis) continue;
+    require_axis_free(program, place, kind);
+    require_independent(program, place, "bind");
+    return with_kind(func, place.stmt, kind);
+  }
+  fail_step(
+      "schedule-axis",
+      {.message = fmt::format("there is no launch axis `{}`", axis), .expected = "one of " + axes, .found = std::string(axis)});
 }
 
 }  // namespace step

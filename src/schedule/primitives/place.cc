@@ -25,7 +25,7 @@ std::string_view var_name(const Expr& variable) { return as<Var>(variable)->name
 
 int64_t extent_of(const For& loop) { return int_value(loop.extent); }
 
-bool runs_on_workers(ForKind kind) { return kind == ForKind::Parallel; }
+bool runs_on_workers(ForKind kind) { return kind == ForKind::Parallel || is_block_axis(kind); }
 
 namespace {
 

@@ -29,6 +29,7 @@ PrimFunc tile(const PrimFunc& func, const Names& loops, const std::vector<int64_
 PrimFunc vectorize(const PrimFunc& func, std::string_view loop);
 PrimFunc unroll(const PrimFunc& func, std::string_view loop);
 PrimFunc parallel(const PrimFunc& func, std::string_view loop);
+PrimFunc bind(const PrimFunc& func, std::string_view loop, std::string_view axis);
 
 PrimFunc compute_inline(const PrimFunc& func, std::string_view block);
 PrimFunc reverse_compute_inline(const PrimFunc& func, std::string_view block);

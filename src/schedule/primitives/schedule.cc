@@ -75,6 +75,7 @@ struct Primitive {
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> list = {
+      {"bind LOOP AXIS", [](const PrimFunc& f, Arguments& a) { return step::bind(f, a.name(0), a.name(1)); }},
       {"cache_read BLOCK BUFFER SCOPE [name=NAME]",
        [](const PrimFunc& f, Arguments& a) {
          return step::cache_read(f, a.name(0), a.name(1), a.name(2), a.new_name("name", a.name(1) + "_" + a.name(2)));
@@ -217,6 +218,9 @@ void Schedule::reorder(const std::vector<std::string>& loops) { apply({"reorder"
 void Schedule::vectorize(std::string_view loop) { apply({"vectorize", {std::string(loop)}, {}, {}}); }
 void Schedule::unroll(std::string_view loop) { apply({"unroll", {std::string(loop)}, {}, {}}); }
 void Schedule::parallel(std::string_view loop) { apply({"parallel", {std::string(loop)}, {}, {}}); }
+void Schedule::bind(std::string_view loop, std::string_view axis) {
+  apply({"bind", {std::string(loop), std::string(axis)}, {}, {}});
+}
 void Schedule::compute_inline(std::string_view block) { apply({"compute_inline", {std::string(block)}, {}, {}}); }
 void Schedule::reverse_compute_inline(std::string_view block) { apply({"reverse_compute_inline", {std::string(block)}, {}, {}}); }
 void Schedule::compute_at(std::string_view block, std::string_view loop) {

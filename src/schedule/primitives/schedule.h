@@ -62,6 +62,10 @@ class Schedule {
   void unroll(std::string_view loop);
   /// The iterations are independent; buffers declared inside are not global, buffers used from outside are.
   void parallel(std::string_view loop);
+  /// Gives each iteration a place of its own on an axis of a device's launch grid: `blockIdx_x` to `blockIdx_z` or `threadIdx_x`
+  /// to `threadIdx_z`. The iterations are independent; loops over one axis have one extent and do not stand in each other; for
+  /// block axes, scopes are as for `parallel`.
+  void bind(std::string_view loop, std::string_view axis);
 
   // Where blocks run. What a moved block reads is complete before the loop (`schedule-order`) and declared around it
   // (`schedule-visibility`).
