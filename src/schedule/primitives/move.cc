@@ -210,6 +210,27 @@ void available_part(const Program& program, const BlockPlace& place, const Place
   }
 }
 
+/// Keeps the block at the iteration of the loops that it shares with the new place: what else it reads there may hold no more.
+void keep_shared_loops(const BlockPlace& place, const Place& loop, std::map<std::string, Interval>& part) {
+  std::set<std::string> shared;
+  for (const Stmt& s : loop.around)
+    if (const For* l = as<For>(s); l && place.inside(s)) shared.emplace(var_name(l->var));
+  for (const IterVar& iter : place.block->iters) {
+    std::string follows, own;
+    visit_exprs(iter.binding, [&](const Expr& x) {
+      if (const Var* v = as<Var>(x)) (shared.contains(v->name) ? follows : own) = v->name;
+    });
+    std::string variable(var_name(iter.var));
+    if (follows.empty() || part.contains(variable)) continue;
+    if (!own.empty() || iter.kind == IterKind::Reduce)
+      fail_step("schedule-region", {.message = fmt::format("`{}` of `{}` follows loop `{}`, which stands around both places",
+                                                           variable, place.block->name, follows),
+                                    .expected = "a spatial variable bound to such loops alone, or none",
+                                    .found = own.empty() ? "a reduce variable" : fmt::format("loop `{}` too", own)});
+    part.emplace(variable, Interval{iter.binding, 1});
+  }
+}
+
 }  // namespace
 
 PrimFunc reverse_compute_at(const PrimFunc& func, std::string_view block_name, std::string_view loop_name) {
@@ -259,6 +280,7 @@ PrimFunc reverse_compute_at(const PrimFunc& func, std::string_view block_name, s
     fail("a loop in which something that the block reads is computed", "a loop that computes nothing it reads");
   require_inputs_before(program, b, loop.stmt, loop.around, written);
   require_visible(program, b, loop.around, loop.stmt);
+  keep_shared_loops(place, loop, part);
 
   NameSupply names = names_without(func, place);
   const For& l = *as<For>(loop.stmt);
