@@ -90,7 +90,9 @@ graph::Module load_module(const std::string& path, const CompileOptions& options
   if (!text) module.attrs["stage"] = std::string("import");
   settle_attributes(module, std::filesystem::path(path).filename().string(), options);
   keep_values(module, options.keep);
-  if (ms) ms->import += watch.lap();
+  double took = watch.lap();
+  if (ms) ms->import += took;
+  if (options.on_pass) options.on_pass("import", took);
   return module;
 }
 
@@ -103,7 +105,7 @@ ModuleCode compile_functions(const graph::Module& scheduled, const CompileOption
   code.objects.resize(functions.size());
   std::vector<codegen::KernelScratch> scratch(functions.size());
   parallel_for(functions.size(), options.workers, [&](size_t i) {
-    auto object = kernel_code(*functions[i], target, lower::Stage::Code, options.caching());
+    auto object = kernel_code(*functions[i], target, options.caching());
     code.objects[i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
     scratch[i] = object->scratch[0];
   });

@@ -33,7 +33,7 @@ struct CompileOptions {
   std::string dump_dir;                                           // write NNN-<pass>.tenon after each pass; empty: none
   std::vector<std::string> print_after;                           // passes
   std::string stop_after;                                         // a pass; empty: none
-  std::function<void(std::string_view pass, double ms)> on_pass;  // times
+  std::function<void(std::string_view pass, double ms)> on_pass;  // times, `import` first
   std::function<void(std::string_view pass, const std::string& text)> on_print;
   std::shared_ptr<lower::KernelCache> cache;  // null: none
   lower::Observer* observer = nullptr;

@@ -123,7 +123,7 @@ std::shared_ptr<const Callable> jit(lower::KernelCache& cache, const graph::Modu
                                                         .target = target,
                                                         .constant_params = std::vector<bool>(lowered->func->params.size()),
                                                         .opt_level = opt_level});
-    return driver::load_kernel(*lowered->func, *driver::kernel_code(scheduled.func, target, lower::Stage::Code, &cache));
+    return driver::load_kernel(*lowered->func, *driver::kernel_code(scheduled.func, target, &cache));
   };
   return cache.get<Callable>(lower::Stage::Callable, fmt::format("{}\n-O{}\n{}", target.text(), opt_level, text), make);
 }

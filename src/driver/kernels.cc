@@ -43,13 +43,14 @@ std::string compiler_version() {
 
 }  // namespace
 
-std::shared_ptr<const codegen::Object> kernel_code(const tir::PrimFunc& scheduled, const Target& target, lower::Stage stage,
+std::shared_ptr<const codegen::Object> kernel_code(const tir::PrimFunc& scheduled, const Target& target,
                                                    const lower::Caching& caching) {
   tir::PrimFunc function = scheduled;
   function.name = kKernelSymbol;
   std::string key = fmt::format("{}\n{}", target.text(), tir::print(function));
   const tir::PrimFunc* functions[] = {&function};
-  return caching.get<codegen::Object>(stage, key, [&] { return codegen::compile_object(functions, target); }, &kFileForm);
+  return caching.get<codegen::Object>(
+      lower::Stage::Code, key, [&] { return codegen::compile_object(functions, target); }, &kFileForm);
 }
 
 std::shared_ptr<lower::KernelCache> open_cache(const std::string& folder) {

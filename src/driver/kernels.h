@@ -17,7 +17,7 @@ inline constexpr char kKernelSymbol[] = "kernel";
 
 /// The code of a scheduled function, as an object with the one symbol `kernel`. The key is the function's text without its
 /// name, with constants by content, and the target's text.
-std::shared_ptr<const codegen::Object> kernel_code(const tir::PrimFunc& scheduled, const Target& target, lower::Stage stage,
+std::shared_ptr<const codegen::Object> kernel_code(const tir::PrimFunc& scheduled, const Target& target,
                                                    const lower::Caching& caching);
 
 /// Code in memory. `function` is the unscheduled function: its parameters have the shapes of the arrays that go in and out.

@@ -1,48 +1,170 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of constants by generated code: weights are large, and a loop function says how to move them.
+// Packing of constants. A packing is a loop function, but compiling one for each weight costs more than all other work on it:
+// nests that only move elements are read as tables of offsets and run as copies. The interpreter runs any other.
 #include "driver/pack.h"
 
-#include <map>
+#include <algorithm>
 #include <optional>
 
 #include "base/parallel.h"
-#include "driver/kernels.h"
-#include "schedule/schedule.h"
-#include "tir/text.h"
+#include "tir/affine.h"
+#include "tir/interpret.h"
 
 namespace tenon::driver {
 namespace {
 
-/// A function as code for this machine.
-Callable compile(const tir::PrimFunc& function, const Target& host, const lower::Caching& caching) {
-  schedule::Scheduled result =
-      schedule::naive({.func = function, .target = host, .constant_params = {false, false}, .opt_level = 3});
-  return load_kernel(function, *kernel_code(result.func, host, lower::Stage::Packing, caching));
+using namespace tir;
+
+/// A loop of a copy: what each of its iterations adds to the offsets of the element read and of the one written.
+struct CopyLoop {
+  std::string variable;
+  std::vector<int64_t> from, to;
+};
+
+/// `to[sum of loops' to] = from[sum of loops' from]` over all iterations of all loops.
+struct Copy {
+  std::vector<CopyLoop> loops;  // outermost first
+  int64_t from = 0, to = 0;     // of the first elements
+};
+
+/// Reads a nest of loops and Lets around one store of a load, at indices to which each loop adds its own part.
+class CopyReader {
+ public:
+  std::optional<Copy> read(const PrimFunc& function) {
+    if (function.params.size() != 2 || function.params[0]->dtype != function.params[1]->dtype) return std::nullopt;
+    const Store* store = innermost(function.body);
+    const Load* load = store ? as<Load>(store->value) : nullptr;
+    if (!load || load->indices.size() != 1 || store->indices.size() != 1 || load->buffer->name != function.params[0]->name ||
+        store->buffer->name != function.params[1]->name)
+      return std::nullopt;
+    bool separable =
+        add_offsets(load->indices[0], copy_.from, &CopyLoop::from) && add_offsets(store->indices[0], copy_.to, &CopyLoop::to);
+    return separable ? std::optional(std::move(copy_)) : std::nullopt;
+  }
+
+ private:
+  const Store* innermost(const Stmt& s) {
+    if (const For* loop = as<For>(s)) {
+      const int64_t *min = as_int(loop->min), *extent = as_int(loop->extent);
+      if (!min || *min != 0 || !extent || *extent < 0) return nullptr;
+      auto count = static_cast<size_t>(*extent);
+      copy_.loops.push_back({as<Var>(loop->var)->name, std::vector<int64_t>(count), std::vector<int64_t>(count)});
+      return innermost(loop->body);
+    }
+    if (const Seq* list = as<Seq>(s)) {
+      for (const Stmt& part : list->stmts) {
+        if (part.same_as(list->stmts.back())) return innermost(part);
+        const Let* let = as<Let>(part);
+        if (!let) return nullptr;
+        lets_[as<Var>(let->var)->name] = substitute(let->value, lets_);
+      }
+    }
+    return as<Store>(s);
+  }
+
+  /// Splits an index into a constant and what each loop adds to it.
+  bool add_offsets(const Expr& index, int64_t& base, std::vector<int64_t> CopyLoop::* offsets) {
+    Affine sum = affine(substitute(index, lets_));
+    base = sum.constant;
+    for (const Affine::Term& term : sum.terms) {
+      CopyLoop* loop = only_loop(term.expr);
+      if (!loop) return false;
+      std::vector<int64_t>& table = loop->*offsets;
+      bool plain = as<Var>(term.expr) != nullptr;
+      for (size_t i = 0; i < table.size(); ++i) {
+        auto value = static_cast<int64_t>(i);
+        if (!plain) {
+          Expr known = simplify(substitute(term.expr, {{loop->variable, Expr(value)}}), {});
+          if (!as_int(known)) return false;
+          value = *as_int(known);
+        }
+        table[i] += term.coefficient * value;
+      }
+    }
+    return true;
+  }
+
+  /// The loop whose variable is the only one in an expression.
+  CopyLoop* only_loop(const Expr& e) {
+    CopyLoop* found = nullptr;
+    bool other = false;
+    visit_exprs(e, [&](const Expr& x) {
+      other |= as<Load>(x) != nullptr;
+      const Var* v = as<Var>(x);
+      if (!v) return;
+      auto it = std::find_if(copy_.loops.begin(), copy_.loops.end(), [&](const CopyLoop& l) { return l.variable == v->name; });
+      other |= it == copy_.loops.end() || (found && found != &*it);
+      if (it != copy_.loops.end()) found = &*it;
+    });
+    return other ? nullptr : found;
+  }
+
+  Copy copy_;
+  VarMap lets_;
+};
+
+/// Whether all offsets of a copy lie in arrays of these many elements.
+bool fits(const Copy& copy, int64_t from_elements, int64_t to_elements) {
+  int64_t from_low = copy.from, from_high = copy.from, to_low = copy.to, to_high = copy.to;
+  for (const CopyLoop& loop : copy.loops) {
+    if (loop.from.empty()) return true;  // runs nothing
+    auto [from_least, from_most] = std::minmax_element(loop.from.begin(), loop.from.end());
+    auto [to_least, to_most] = std::minmax_element(loop.to.begin(), loop.to.end());
+    from_low += *from_least, from_high += *from_most, to_low += *to_least, to_high += *to_most;
+  }
+  return from_low >= 0 && from_high < from_elements && to_low >= 0 && to_high < to_elements;
+}
+
+template <class T>
+void run(std::span<const CopyLoop> loops, const T* from, T* to) {
+  if (loops.empty()) {
+    *to = *from;
+    return;
+  }
+  const CopyLoop& loop = loops[0];
+  if (loops.size() > 1) {
+    for (size_t i = 0; i < loop.from.size(); ++i) run(loops.subspan(1), from + loop.from[i], to + loop.to[i]);
+    return;
+  }
+  for (size_t i = 0; i < loop.from.size(); ++i) to[loop.to[i]] = from[loop.from[i]];
+}
+
+/// The mapped bytes of a constant may be unaligned: an element type without alignment.
+template <size_t Bytes>
+struct Element {
+  std::byte bytes[Bytes];
+};
+
+template <size_t Bytes>
+void run_as(const Copy& copy, const std::byte* from, std::byte* to) {
+  using T = Element<Bytes>;
+  run<T>(copy.loops, reinterpret_cast<const T*>(from) + copy.from, reinterpret_cast<T*>(to) + copy.to);
+}
+
+Array pack(const PrimFunc& function, Array input) {
+  auto shape = [](const Buffer& buffer) {
+    Shape out;
+    for (const Expr& extent : buffer->shape) out.push_back(*as_int(extent));
+    return out;
+  };
+  input.shape = shape(function.params[0]);  // the buffers of a scheduled function are flat
+  std::optional<Copy> copy = CopyReader().read(function);
+  MutableArray result(function.params[1]->dtype, shape(function.params[1]));
+  if (!copy || !fits(*copy, input.elements(), element_count(result.shape))) return interpret(function, {&input, 1})[0];
+  switch (byte_size(input.dtype)) {
+    case 1: run_as<1>(*copy, input.bytes.data(), result.data()); break;
+    case 2: run_as<2>(*copy, input.bytes.data(), result.data()); break;
+    case 4: run_as<4>(*copy, input.bytes.data(), result.data()); break;
+    default: run_as<8>(*copy, input.bytes.data(), result.data()); break;
+  }
+  return std::move(result).freeze();
 }
 
 }  // namespace
 
-std::vector<Array> run_packs(std::vector<PackJob> jobs, const lower::Caching& caching, int workers) {
-  Target host = host_target();
-  std::map<std::string, size_t> by_text;
-  std::vector<const tir::PrimFunc*> functions;
-  std::vector<size_t> function_of;
-  for (const PackJob& job : jobs) {
-    tir::PrimFunc nameless = *job.function;
-    nameless.name.clear();
-    auto [it, inserted] = by_text.try_emplace(tir::print(nameless), functions.size());
-    if (inserted) functions.push_back(job.function);
-    function_of.push_back(it->second);
-  }
-  std::vector<std::optional<Callable>> code(functions.size());
-  parallel_for(code.size(), workers, [&](size_t i) { code[i].emplace(compile(*functions[i], host, caching)); });
+std::vector<Array> run_packs(std::vector<PackJob> jobs, int workers) {
   std::vector<Array> results(jobs.size());
-  parallel_for(jobs.size(), workers, [&](size_t i) {
-    const Callable& pack = *code[function_of[i]];
-    Array input = std::move(jobs[i].input);
-    input.shape = pack.inputs()[0].shape;  // the buffers of a scheduled function are flat
-    results[i] = pack({&input, 1})[0];
-  });
+  parallel_for(jobs.size(), workers, [&](size_t i) { results[i] = pack(*jobs[i].function, std::move(jobs[i].input)); });
   return results;
 }
 

@@ -77,7 +77,7 @@ class Packer {
   void run(const CompileOptions& options) {
     for (const auto& [name, function] : module_.functions) collect(function);
     drop_constants_only_packed();
-    std::vector<Array> results = run_packs(std::move(jobs_), options.caching(), options.workers);
+    std::vector<Array> results = run_packs(std::move(jobs_), options.workers);
     for (size_t i = 0; i < results.size(); ++i)
       entries_.push_back(graph::add_constant(module_, std::move(results[i]), constants_[i] + "_packed"));
     for (auto& [name, function] : module_.functions) function = rewrite(function);

@@ -40,7 +40,6 @@ std::string_view name(Stage stage) {
   switch (stage) {
     case Stage::Lowering: return "lowering";
     case Stage::Code: return "code";
-    case Stage::Packing: return "packing";
     case Stage::Callable: return "callable";
   }
   return {};

@@ -16,7 +16,6 @@ namespace tenon::lower {
 enum class Stage : uint8_t {
   Lowering,  // a loop function, from a primitive graph function up to renaming (constants by content)
   Code,      // machine code, from a scheduled loop function up to its name and the target
-  Packing,   // the same, of a function that packs a constant while compiling
   Callable,  // code in memory, from a primitive graph function, target and level
 };
 std::string_view name(Stage stage);

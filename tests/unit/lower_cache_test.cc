@@ -34,7 +34,7 @@ TEST(KernelCache, CountsRequestsByStageAndListsThemSorted) {
   EXPECT_EQ(code.hits, 1);
   EXPECT_EQ(code.misses, 2);
   EXPECT_EQ(code.entries, 2);
-  EXPECT_EQ(cache.statistics(Stage::Packing).misses, 0);
+  EXPECT_EQ(cache.statistics(Stage::Callable).misses, 0);
 }
 
 TEST(KernelCache, ClearForgetsEntriesAndCountsButNotWhatWasHandedOut) {
