@@ -120,13 +120,14 @@ constexpr int64_t kLineBytes = 64;
 
 class Contraction {
  public:
-  Contraction(const NestRequest& request, Lanes lanes) : request_(request), emission_(request.emission), lanes_(lanes) {}
+  explicit Contraction(const NestRequest& request) : request_(request), emission_(request.emission) {}
+  /// Takes the sum of products apart; false for another root.
+  bool read();
   /// Decides everything but emits nothing. Estimated cycles, or nothing where this does not apply.
-  std::optional<double> plan();
+  std::optional<double> plan(Lanes lanes);
   Stmt build();
 
  private:
-  bool read();
   bool sort_axes();
   void merge_axes();
   bool could_overwrite() const;
@@ -159,7 +160,7 @@ class Contraction {
 
   const NestRequest& request_;
   Emission& emission_;
-  Lanes lanes_;
+  Lanes lanes_ = Lanes::AlongOutput;
   Stage stage_;  // the reduction over the output's variables, groups split
   std::vector<Iter> outer_, reduce_;
   Operand v_, b_;
@@ -633,8 +634,9 @@ Stmt Contraction::pack_tile(const Operand& operand, const Expr& tile) {
   return in_scope(std::move(out));
 }
 
-std::optional<double> Contraction::plan() {
-  if (!read() || !sort_axes()) return std::nullopt;
+std::optional<double> Contraction::plan(Lanes lanes) {
+  lanes_ = lanes;
+  if (!sort_axes()) return std::nullopt;
   merge_axes();
   if (!choose_storage()) return std::nullopt;
   choose_tiles();
@@ -724,10 +726,12 @@ Stmt Contraction::build() {
 
 Stmt contraction_nest(const NestRequest& request) {
   if (!request.root.reduction) return {};
-  Contraction along(request, Lanes::AlongOutput), across(request, Lanes::AcrossOutput);
-  std::optional<double> cycles = along.plan();
+  Contraction along(request);
+  if (!along.read()) return {};
+  Contraction across = along;
+  std::optional<double> cycles = along.plan(Lanes::AlongOutput);
   if (!cycles) return {};
-  std::optional<double> other = across.plan();
+  std::optional<double> other = across.plan(Lanes::AcrossOutput);
   return other && *other < *cycles ? across.build() : along.build();
 }
 

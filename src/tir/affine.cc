@@ -169,15 +169,30 @@ Expr simplify_binary(const Expr& e, const Ranges& ranges) {
       std::optional<bool> known = decide(b->op, b->a, b->b, ranges);
       return known ? bool_imm(*known) : e;
     }
-    case BinaryOp::Add:
-    case BinaryOp::Sub:
-    case BinaryOp::Mul: {
+    case BinaryOp::Mul: {  // of factors that were no numbers before
       Affine sum = affine(e);
       recombine(sum, ranges);
       return sum.expr();
     }
     default: return e;
   }
+}
+
+bool is_sum(const Binary& b) {
+  bool scaled = b.op == BinaryOp::Mul && (as_int(b.a) || as_int(b.b));
+  return b.a->dtype == DType::I64 && (b.op == BinaryOp::Add || b.op == BinaryOp::Sub || scaled);
+}
+
+/// As `collect`, of an expression whose terms are simplified on the way.
+void collect_simplified(const Expr& e, int64_t scale, const Ranges& ranges, Affine& out) {
+  const Binary* b = as<Binary>(e);
+  if (!b || !is_sum(*b)) return collect(simplify(e, ranges), scale, out);
+  if (b->op == BinaryOp::Mul) {
+    const int64_t* k = as_int(b->b);
+    return k ? collect_simplified(b->a, scale * *k, ranges, out) : collect_simplified(b->b, scale * *as_int(b->a), ranges, out);
+  }
+  collect_simplified(b->a, scale, ranges, out);
+  collect_simplified(b->b, b->op == BinaryOp::Add ? scale : -scale, ranges, out);
 }
 
 }  // namespace
@@ -254,6 +269,12 @@ Expr simplify(const Expr& e, const Ranges& ranges) {
   if (const Var* v = as<Var>(e)) {
     auto it = ranges.find(v->name);
     return e->dtype == DType::I64 && it != ranges.end() && it->second.low == it->second.high ? Expr(it->second.low) : e;
+  }
+  if (const Binary* b = as<Binary>(e); b && is_sum(*b)) {
+    Affine sum;
+    collect_simplified(e, 1, ranges, sum);
+    recombine(sum, ranges);
+    return sum.expr();
   }
   Expr mapped = map_children(e, [&](const Expr& child) { return simplify(child, ranges); });
   return as<Binary>(mapped) ? simplify_binary(mapped, ranges) : mapped;
