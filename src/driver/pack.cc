@@ -23,7 +23,7 @@ struct CopyLoop {
 
 /// `to[sum of loops' to] = from[sum of loops' from]` over all iterations of all loops.
 struct Copy {
-  std::vector<CopyLoop> loops;  // outermost first
+  std::vector<CopyLoop> loops;  // outermost first; at least two
   int64_t from = 0, to = 0;     // of the first elements
 };
 
@@ -39,6 +39,7 @@ class CopyReader {
       return std::nullopt;
     bool separable =
         add_offsets(load->indices[0], copy_.from, &CopyLoop::from) && add_offsets(store->indices[0], copy_.to, &CopyLoop::to);
+    while (copy_.loops.size() < 2) copy_.loops.insert(copy_.loops.begin(), CopyLoop{{}, {0}, {0}});
     return separable ? std::optional(std::move(copy_)) : std::nullopt;
   }
 
@@ -115,18 +116,23 @@ bool fits(const Copy& copy, int64_t from_elements, int64_t to_elements) {
   return from_low >= 0 && from_high < from_elements && to_low >= 0 && to_high < to_elements;
 }
 
+/// Runs the two innermost loops in blocks of the outer one, so that what a cache line holds is used while it is there: a packing
+/// mostly turns rows into columns.
+template <class T>
+void run_pair(const CopyLoop& outer, const CopyLoop& inner, const T* from, T* to) {
+  constexpr size_t kBlock = 16;
+  for (size_t begin = 0; begin < outer.from.size(); begin += kBlock) {
+    size_t end = std::min(outer.from.size(), begin + kBlock);
+    for (size_t j = 0; j < inner.from.size(); ++j)
+      for (size_t i = begin; i < end; ++i) to[outer.to[i] + inner.to[j]] = from[outer.from[i] + inner.from[j]];
+  }
+}
+
+/// Runs two or more loops.
 template <class T>
 void run(std::span<const CopyLoop> loops, const T* from, T* to) {
-  if (loops.empty()) {
-    *to = *from;
-    return;
-  }
-  const CopyLoop& loop = loops[0];
-  if (loops.size() > 1) {
-    for (size_t i = 0; i < loop.from.size(); ++i) run(loops.subspan(1), from + loop.from[i], to + loop.to[i]);
-    return;
-  }
-  for (size_t i = 0; i < loop.from.size(); ++i) to[loop.to[i]] = from[loop.from[i]];
+  if (loops.size() == 2) return run_pair(loops[0], loops[1], from, to);
+  for (size_t i = 0; i < loops[0].from.size(); ++i) run(loops.subspan(1), from + loops[0].from[i], to + loops[0].to[i]);
 }
 
 /// The mapped bytes of a constant may be unaligned: an element type without alignment.

@@ -15,8 +15,10 @@ namespace tenon::driver {
 namespace {
 
 template <const pass::Pass& kPass>
-graph::Module run_pass(graph::Module module, const CompileOptions&) {
-  return kPass.run(module, pass_options(module));
+graph::Module run_pass(graph::Module module, const CompileOptions& options) {
+  pass::PassOptions for_module = pass_options(module);
+  for_module.workers = options.workers;
+  return kPass.run(module, for_module);
 }
 
 template <const pass::Pass& kPass>

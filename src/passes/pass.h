@@ -17,6 +17,8 @@ struct PassOptions {
   bool link_params = false;
   /// Constant folding does not make one constant larger than this.
   int64_t fold_max_bytes = int64_t{64} << 20;
+  /// Threads for work on large constants; they change no result.
+  int workers = 1;
 };
 
 /// Module in, module out; never modifies its input; idempotent unless its file says otherwise. The name uses dashes.

@@ -12,7 +12,7 @@
 namespace tenon::schedule {
 
 /// A constant parameter that the schedule wants stored in another layout: the packing is itself a loop function from the
-/// old array (its one input) to the new one (its one output), run once when compiling.
+/// old array (its one input) to the new one (its one output), run once when compiling. It stores each element once.
 struct PackedParam {
   size_t param = 0;
   tir::PrimFunc pack;

@@ -15,9 +15,14 @@
 // Needs inferred types and constant weights: runs after `fold-constants` and `simplify`. Leaves the old weights' table
 // entries to `eliminate-dead`. A batch_norm without such a neighbour stays an operator.
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <set>
 
+#include "base/parallel.h"
 #include "op/fold.h"
 #include "op/ops.h"
 #include "passes/graph/functions.h"
@@ -88,36 +93,56 @@ Blocks blocks_of(const Node& anchor, const Array& weights, size_t outputs) {
   return {outer, channels, count / (outer * channels), outer * channels / outputs};
 }
 
+/// to[i] = from[i] * factor over bytes of any alignment; false if a result is not finite. Written for vector code: the exponents
+/// that say so are gathered as bits.
+template <class T, class Bits>
+bool scale_run(const std::byte* from, size_t count, double factor, T* to) {
+  const Bits exponent = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  Bits bad = 0;
+  for (size_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+    value = static_cast<T>(static_cast<double>(value) * factor);
+    bad |= (std::bit_cast<Bits>(value) & exponent) == exponent ? Bits{1} : Bits{0};
+    to[i] = value;
+  }
+  return bad == 0;
+}
+
 /// False if a new weight is not finite.
-template <class T>
-bool scale_weights(const Array& from, const Blocks& blocks, const Channels& scale, T* to) {
-  int64_t i = 0;
-  bool finite = true;
-  for (size_t o = 0; o < blocks.outer; ++o)
-    for (size_t c = 0; c < blocks.channels; ++c) {
-      double factor = scale[blocks.first(o) + c];
-      for (size_t k = 0; k < blocks.inner; ++k, ++i) {
-        to[i] = static_cast<T>(static_cast<double>(from.read<T>(i)) * factor);
-        finite &= std::isfinite(to[i]);  // `&&` would be a branch for each element
-      }
+template <class T, class Bits>
+bool scale_weights(const Array& from, const Blocks& blocks, const Channels& scale, int workers, T* to) {
+  size_t rows = blocks.outer * blocks.channels;
+  constexpr size_t kWorthSharing = size_t{1} << 18;
+  size_t shares = rows * blocks.inner < kWorthSharing ? 1 : static_cast<size_t>(workers);
+  std::atomic<bool> finite = true;
+  parallel_for(shares, workers, [&](size_t share) {
+    bool good = true;
+    for (size_t row = rows * share / shares; row < rows * (share + 1) / shares; ++row) {
+      double factor = scale[blocks.first(row / blocks.channels) + row % blocks.channels];
+      size_t at = row * blocks.inner;
+      good &= scale_run<T, Bits>(from.bytes.data() + at * sizeof(T), blocks.inner, factor, to + at);
     }
+    if (!good) finite = false;
+  });
   return finite;
 }
 
 /// The weights with each output channel scaled and rounded once; nothing if one is then not finite.
-std::optional<Array> scaled_weights(const Node& anchor, const Array& weights, const Channels& scale) {
+std::optional<Array> scaled_weights(const Node& anchor, const Array& weights, const Channels& scale, int workers) {
   Blocks blocks = blocks_of(anchor, weights, scale.size());
   MutableArray out(weights.dtype, weights.shape);
-  bool finite = weights.dtype == DType::F32 ? scale_weights(weights, blocks, scale, out.as<float>())
-                                            : scale_weights(weights, blocks, scale, out.as<double>());
+  bool finite = weights.dtype == DType::F32 ? scale_weights<float, uint32_t>(weights, blocks, scale, workers, out.as<float>())
+                                            : scale_weights<double, uint64_t>(weights, blocks, scale, workers, out.as<double>());
   if (!finite) return std::nullopt;
   return std::move(out).freeze();
 }
 
 class Folder {
  public:
-  Folder(Module& module, const Function& from)
+  Folder(Module& module, const Function& from, int workers)
       : module_(module),
+        workers_(workers),
         from_(from),
         rewriter_(module, from),
         reader_(from.value_count(), kNone),
@@ -231,7 +256,7 @@ class Folder {
       chain.push_back(value);
     }
     if (!affine.worth_folding()) return false;
-    std::optional<Array> weights = scaled_weights(anchor, *constant(anchor.inputs[1]), affine.scale);
+    std::optional<Array> weights = scaled_weights(anchor, *constant(anchor.inputs[1]), affine.scale, workers_);
     if (!weights) return false;
     emit(anchor, value, std::move(*weights), affine);
     for (ValueId v : chain) folded_.insert(v.index);
@@ -254,6 +279,7 @@ class Folder {
   }
 
   Module& module_;
+  int workers_;
   const Function& from_;
   graph::Rewriter rewriter_;
   std::vector<uint32_t> reader_;  // the last node that reads a value; kNone if none does or it is a result
@@ -261,8 +287,9 @@ class Folder {
   std::set<uint32_t> folded_;  // values of chains that are done
 };
 
-Module run(const Module& module, const PassOptions&) {
-  return map_functions(module, [](Module& out, const Function& function) { return Folder(out, function).run(); });
+Module run(const Module& module, const PassOptions& options) {
+  return map_functions(module,
+                       [&](Module& out, const Function& function) { return Folder(out, function, options.workers).run(); });
 }
 
 }  // namespace
