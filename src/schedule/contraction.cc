@@ -9,6 +9,8 @@
 // to fill vectors, the other one, if it is a constant: then lanes are stored apart, and B is read in place at any stride.
 //
 //   for job: outer point, chunk of B tiles, chunk of V tiles   (parallel)
+//     [compute the rows of a stored stage that the job reads: the padded input of a convolution]
+//     [pack B]
 //     for block of the reduction
 //       for V tile of the chunk
 //         [pack it]
@@ -20,6 +22,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "schedule/nests.h"
 #include "schedule/tile_model.h"
@@ -56,7 +59,8 @@ struct Operand {
   int64_t axis_tiles = 1;
   int64_t param = -1;        // a constant parameter that is repacked for it
   Buffer packed;             // tiles in the order they are read: parameter, scratch, or null when read in place
-  bool at_run_time = false;  // `packed` is scratch, filled by this kernel
+  bool at_run_time = false;  // `packed` is scratch, filled by this kernel for each V tile
+  bool of_job = false;       // `packed` is scratch for the tiles of one job
 
   int64_t tiles() const { return axis_tiles * product(rest); }
   const Load* plain() const { return lets.empty() ? as<Load>(value) : nullptr; }
@@ -64,6 +68,27 @@ struct Operand {
 
 struct Product {
   Expr a, b;
+};
+
+/// A stored stage that an operand reads at rows `stride * along + first + (0 … taps - 1)` of its axis `axis`: each job computes
+/// the rows that it reads.
+struct Window {
+  const Stage* stage = nullptr;
+  size_t axis = 0;
+  Iter along;         // a spatial axis of the sum
+  int64_t inner = 1;  // points of the operand's other axes within a step of it
+  int64_t stride = 1, first = 0, taps = 1;
+  std::vector<Expr> at;  // per axis of the stage, where the one point of it lies that a job reads; null: a job reads all
+  Buffer rows;           // [rows, axes read whole…]
+  Expr start;            // the job's first step of `along`
+  int64_t steps = 1;     // the most steps of `along` that a job touches
+
+  int64_t row_count() const { return (steps - 1) * stride + taps; }
+  int64_t row_elements() const {
+    int64_t n = 1;
+    for (size_t i = 0; i < at.size(); ++i) n *= i == axis || at[i] ? 1 : stage->spatial[i].extent;
+    return n;
+  }
 };
 
 /// update = so_far + a * b, in whatever order.
@@ -117,6 +142,9 @@ enum class Lanes {
 };
 
 constexpr int64_t kLineBytes = 64;
+constexpr int64_t kJobs = 8;                       // enough for an even share on a few workers; the same for any worker count
+constexpr double kGathered = 1.5, kCopied = 0.25;  // cycles per element of a panel packed at run time
+constexpr double kWorthRepeating = 0.1;            // of the products' time, for work that is done again so that it stays in cache
 
 class Contraction {
  public:
@@ -125,19 +153,29 @@ class Contraction {
   bool read();
   /// Decides everything but emits nothing. Estimated cycles, or nothing where this does not apply.
   std::optional<double> plan(Lanes lanes);
+  /// As planned, with a window; false, and then unusable, where there is none or it does not pay.
+  bool plan_window(Lanes lanes);
   Stmt build();
 
  private:
-  bool sort_axes();
+  bool sort_axes(bool windowed = false);
+  bool find_window(Operand& operand, const Expr& read);
+  bool place_window();
+  Stmt fill_window();
   void merge_axes();
   bool could_overwrite() const;
   void choose_tiles();
   bool choose_storage();
-  void choose_blocks();
+  void choose_blocks(int64_t b_parts = 1);
+  int64_t windowed_tiles(const Operand& operand, int64_t tiles);
+  Expr window_start(const Expr& part, int64_t tiles) const;
+  double product_cycles() const;
+  double window_cycles() const;
   double cycles() const;
   int64_t repackable_param(const Operand& operand) const;
   std::vector<Iter> outer_axes(const Operand& operand) const;
   Buffer panels(const Operand& operand, const std::string& name) const;
+  Stmt fill_tile(const Operand& operand, const Buffer& result, VarMap place, const Expr& tile, const Expr& slot);
   Stmt fill_panels(const Operand& operand, const Buffer& result);
   void repack(Operand& operand);
   Stmt pack_tile(const Operand& operand, const Expr& tile);
@@ -155,6 +193,8 @@ class Contraction {
     return v;
   }
   int64_t depth() const { return product(reduce_); }
+  int64_t b_chunks() const { return (b_.tiles() + b_chunk_ - 1) / b_chunk_; }
+  int64_t v_cuts() const { return (v_.tiles() + v_chunk_ - 1) / v_chunk_; }
   /// Reduce points of one step of the outermost reduce axis.
   int64_t step_depth() const { return reduce_.empty() ? 1 : depth() / reduce_[0].extent; }
 
@@ -172,7 +212,9 @@ class Contraction {
   int64_t blocks_ = 1;
   int64_t b_chunk_ = 1;        // B tiles of one job
   int64_t v_chunk_ = 1;        // V tiles of one job
-  bool panels_first_ = false;  // B is stored as panels before anything else
+  bool panels_first_ = false;  // B is stored as panels before it is used: by each job, or before all
+  std::optional<Window> window_;
+  Operand* windowed_ = nullptr;  // the operand that reads it
   Buffer acc_, partial_;
   Expr block_;  // index of the reduction's block
 };
@@ -202,7 +244,7 @@ bool Contraction::read() {
   return true;
 }
 
-bool Contraction::sort_axes() {
+bool Contraction::sort_axes(bool windowed) {
   Product product = *product_of(stage_.values[0], request_.root.reduction->carried[0]);
   auto innermost = std::find_if(stage_.spatial.rbegin(), stage_.spatial.rend(), [](const Iter& i) { return i.extent > 1; });
   if (innermost == stage_.spatial.rend()) return false;
@@ -230,6 +272,63 @@ bool Contraction::sort_axes() {
     if (r.extent == 1) continue;
     if (!used(v_, r.name) || !used(b_, r.name)) return false;
   }
+  return !windowed || find_window(v_, in_a ? product.a : product.b) || find_window(b_, in_a ? product.b : product.a);
+}
+
+/// Lets an operand that is one load of a stored stage read a window of it.
+bool Contraction::find_window(Operand& operand, const Expr& read) {
+  const Load* l = as<Load>(read);
+  const Stage* stage = l ? emission_.graph.producer(l->buffer) : nullptr;
+  bool own_root = std::any_of(emission_.parts.roots.begin(), emission_.parts.roots.end(),
+                              [&](const Root& r) { return !r.reduction && r.epilogue == stage; });
+  if (!stage || !own_root || stage->outputs.size() != 1 || emission_.graph.is_param(l->buffer)) return false;
+  if (emission_.graph.reads_of(l->buffer) != 1 || operand.own.size() < 2) return false;
+  auto outer = [&](const std::string& name) {
+    return std::any_of(outer_.begin(), outer_.end(), [&](const Iter& i) { return i.name == name; });
+  };
+  Window w{.stage = stage, .along = operand.own[0]};
+  for (size_t i = 1; i < operand.own.size(); ++i) w.inner *= operand.own[i].extent;
+  std::vector<Expr> indices;
+  bool found = false;
+  w.at.resize(l->indices.size());
+  for (size_t i = 0; i < l->indices.size(); ++i) {
+    Affine index = affine(simplify(l->indices[i], emission_.ranges));
+    bool all_outer = true, some_outer = false;
+    visit_exprs(index.expr(), [&](const Expr& x) {
+      if (const Var* v = as<Var>(x)) (outer(v->name) ? some_outer : all_outer) = outer(v->name);
+    });
+    if (all_outer) {
+      w.at[i] = index.expr();
+      continue;
+    }
+    int64_t stride = index.coefficient(w.along.name);
+    if (some_outer || index.uses_opaquely(w.along.name)) return false;
+    if (stride == 0) {
+      indices.push_back(index.expr());
+      continue;
+    }
+    Expr taps = simplify(index.expr() - Expr(stride) * w.along.var(), emission_.ranges);
+    std::optional<Range> range = range_of(taps, emission_.ranges);
+    if (found || stride < 0 || !range || range->low < 0) return false;
+    found = true;
+    w.axis = i;
+    w.stride = stride;
+    w.first = range->low;
+    w.taps = range->high - range->low + 1;
+    w.start = fresh(w.along.name + "_start", w.along.extent);
+    indices.insert(indices.begin(), index.expr() - Expr(w.first) - Expr(stride) * w.start);
+  }
+  if (!found) return false;
+  // The rows' number is not known yet, and as it is the outermost extent no index depends on it.
+  std::vector<Expr> extents{Expr(1)};
+  for (size_t i = 0; i < w.at.size(); ++i)
+    if (i != w.axis && !w.at[i]) extents.emplace_back(stage->spatial[i].extent);
+  w.rows = Buffer(BufferData{emission_.names.fresh(stage->name + "_rows"), l->buffer->dtype, extents, {}, Scope::Local});
+  emission_.layout.add(w.rows, Scope::Local);
+  operand.value = load(emission_.layout.flat(w.rows), {emission_.layout.index(w.rows, indices, emission_.ranges)});
+  operand.lets.clear();
+  window_ = std::move(w);
+  windowed_ = &operand;
   return true;
 }
 
@@ -259,6 +358,9 @@ void Contraction::merge_axes() {
     for (Stmt& s : epilogue_) s = substitute(s, m->replace);
     init_ = substitute(init_, m->replace);
   }
+  if (window_)
+    for (Expr& at : window_->at)
+      if (at) at = substitute(at, outer.digits);
   auto take = [](Operand& o, std::vector<Iter> iters) {
     if (iters.empty()) return;
     o.axis = iters.back();
@@ -318,15 +420,7 @@ int64_t Contraction::repackable_param(const Operand& operand) const {
   for (size_t i = 0; i < params.size(); ++i) {
     if (params[i]->name != *read.begin()) continue;
     if (i >= request_.constant_params.size() || !request_.constant_params[i]) return -1;
-    int64_t reads = 0;
-    for (const Stage& s : emission_.graph.stages)
-      for (const auto* list : {&s.values, &s.init})
-        for (const Expr& e : *list)
-          visit_exprs(e, [&](const Expr& x) {
-            const Load* l = as<Load>(x);
-            reads += l && l->buffer->name == params[i]->name;
-          });
-    return reads == 1 ? static_cast<int64_t>(i) : -1;
+    return emission_.graph.reads_of(params[i]) == 1 ? static_cast<int64_t>(i) : -1;
   }
   return -1;
 }
@@ -341,7 +435,7 @@ Expr Contraction::outer_index(const Operand& operand) const {
 /// Where a packed operand's element lies: `offset` counts reduce points times the width, plus the place in the tile.
 Expr Contraction::element(const Operand& operand, const Expr& slot, const Expr& offset) const {
   int64_t tile_elements = (operand.at_run_time ? block_steps_ * step_depth() : depth()) * operand.width;
-  Expr at = operand.at_run_time ? slot : outer_index(operand) * Expr(operand.tiles()) + slot;
+  Expr at = operand.at_run_time || operand.of_job ? slot : outer_index(operand) * Expr(operand.tiles()) + slot;
   return simplify(at * Expr(tile_elements) + offset, emission_.ranges);
 }
 
@@ -388,20 +482,10 @@ Buffer Contraction::panels(const Operand& operand, const std::string& name) cons
   return Buffer(BufferData{name, operand.value->dtype, {Expr(elements)}, {}, Scope::Global});
 }
 
-/// Stores all tiles of an operand in the order in which they are read.
-Stmt Contraction::fill_panels(const Operand& operand, const Buffer& result) {
-  VarMap place;
-  std::vector<Loop> loops;
-  Expr slot(0), k(0);
-  for (const Iter& o : outer_axes(operand)) {
-    place[o.name] = fresh(o.name, o.extent);
-    loops.push_back({place[o.name], Expr(o.extent)});
-    slot = slot * Expr(o.extent) + place[o.name];
-  }
-  Expr tile = fresh("tile", operand.tiles());
-  loops.push_back({tile, Expr(operand.tiles())});
-  slot = slot * Expr(operand.tiles()) + tile;
+/// Stores a tile of an operand in the order in which it is read.
+Stmt Contraction::fill_tile(const Operand& operand, const Buffer& result, VarMap place, const Expr& tile, const Expr& slot) {
   std::vector<Stmt> body = place_tile(operand, tile, place);
+  Expr k(0);
   std::vector<Loop> inner;
   for (const Iter& r : reduce_) {
     place[r.name] = fresh(r.name, r.extent);
@@ -416,8 +500,24 @@ Stmt Contraction::fill_panels(const Operand& operand, const Buffer& result) {
   Expr at = (slot * Expr(depth()) + k) * Expr(operand.width) + j;
   point.push_back(store(result, {simplify(at, emission_.ranges)}, simplify(substitute(operand.value, place), emission_.ranges)));
   body.push_back(in_loops(inner, in_scope(std::move(point))));
+  return in_scope(std::move(body));
+}
+
+/// Stores all tiles of an operand.
+Stmt Contraction::fill_panels(const Operand& operand, const Buffer& result) {
+  VarMap place;
+  std::vector<Loop> loops;
+  Expr slot(0);
+  for (const Iter& o : outer_axes(operand)) {
+    place[o.name] = fresh(o.name, o.extent);
+    loops.push_back({place[o.name], Expr(o.extent)});
+    slot = slot * Expr(o.extent) + place[o.name];
+  }
+  Expr tile = fresh("tile", operand.tiles());
+  loops.push_back({tile, Expr(operand.tiles())});
+  slot = slot * Expr(operand.tiles()) + tile;
   parallelise(loops, int_value(result->shape[0]));
-  return in_loops(loops, in_scope(std::move(body)));
+  return in_loops(loops, fill_tile(operand, result, std::move(place), tile, slot));
 }
 
 /// Lets a constant parameter be stored as panels when compiling.
@@ -450,7 +550,7 @@ bool Contraction::choose_storage() {
   return true;
 }
 
-void Contraction::choose_blocks() {
+void Contraction::choose_blocks(int64_t b_parts) {
   const Machine& machine = request_.target.machine;
   int64_t bytes = byte_size(dtype_);
   // A block's panel of V, and the lines that a tile of B touches in place, take at most five eighths of the first cache.
@@ -469,27 +569,60 @@ void Contraction::choose_blocks() {
   b_chunk_ = std::clamp<int64_t>(machine.l2_bytes / 2 / b_bytes, 1, b_.tiles());
   int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_;
   b_chunk_ = (b_.tiles() + chunks - 1) / chunks;
-  constexpr int64_t kJobs = 8;  // enough for an even share on a few workers; the same for any worker count
-  int64_t jobs = ((b_.tiles() + b_chunk_ - 1) / b_chunk_) * product(outer_);
+  if (windowed_ == &b_) b_chunk_ = windowed_tiles(b_, std::min(b_chunk_, (b_.tiles() + b_parts - 1) / b_parts));
+  int64_t jobs = b_chunks() * product(outer_);
   int64_t cuts = std::clamp<int64_t>((kJobs + jobs - 1) / jobs, 1, v_.tiles());
   v_chunk_ = (v_.tiles() + cuts - 1) / cuts;
+  if (windowed_ == &v_) v_chunk_ = windowed_tiles(v_, v_chunk_);
+  // Each cut of V packs B anew: cheaper than a second pass over memory, unless there are many.
+  double copied = static_cast<double>(product(outer_) * b_.tiles() * b_.width * depth());
+  b_.of_job = panels_first_ && copied * static_cast<double>(v_cuts() - 1) * kGathered < product_cycles() * kWorthRepeating;
+}
+
+/// About as many tiles for a job, whose rows stay in the second cache: whole steps of the window's axis where it is apart.
+int64_t Contraction::windowed_tiles(const Operand& operand, int64_t tiles) {
+  Window& w = *window_;
+  int64_t rows = request_.target.machine.l2_bytes / 2 / (w.row_elements() * byte_size(w.rows->dtype));
+  int64_t most = std::max<int64_t>(1, (rows - w.taps) / w.stride + 1);  // steps
+  auto even = [](int64_t all, int64_t part) {
+    int64_t parts = (all + part - 1) / part;
+    return (all + parts - 1) / parts;
+  };
+  if (!operand.rest.empty()) {
+    w.steps = even(w.along.extent, std::min(most, std::max<int64_t>(1, tiles / operand.axis_tiles)));
+    return w.steps * operand.axis_tiles;
+  }
+  int64_t fitting = std::max<int64_t>(1, (most - 1) * w.inner / operand.width);
+  tiles = even(operand.axis_tiles, std::min(tiles, fitting));
+  w.steps = std::min(w.along.extent, (tiles * operand.width + w.inner - 2) / w.inner + 1);
+  return tiles;
+}
+
+/// The first step of the window's axis that a job touches.
+Expr Contraction::window_start(const Expr& part, int64_t tiles) const {
+  const Operand& o = *windowed_;
+  Expr first = part * Expr(tiles);
+  if (!o.rest.empty()) return simplify(floordiv(first, Expr(o.axis_tiles)), emission_.ranges);
+  Expr point = min(first * Expr(o.width), Expr(o.axis.extent - o.width));  // a last tile is moved back
+  return simplify(floordiv(point, Expr(window_->inner)), emission_.ranges);
+}
+
+double Contraction::product_cycles() const {
+  return tile_.cycles * static_cast<double>(product(outer_) * product(v_.rest) * product(b_.rest)) * static_cast<double>(depth());
 }
 
 /// An estimate that tells the two ways to lay lanes apart.
 double Contraction::cycles() const {
-  constexpr double kGathered = 1.5, kCopied = 0.25;   // per element of a panel of V packed at run time
   constexpr double kScattered = 2.5, kStored = 0.25;  // per element of the result
-  double tiles = static_cast<double>(product(outer_) * product(v_.rest) * product(b_.rest));
   double results = static_cast<double>(stage_.points());
   double copied = static_cast<double>(product(outer_axes(b_)) * b_.tiles() * b_.width * depth());
-  double total = tile_.cycles * tiles * static_cast<double>(depth());
+  double total = product_cycles();
   total += results * (lanes_ == Lanes::AcrossOutput ? kScattered : kStored);
   if (panels_first_) total += copied * kGathered;
   if (!v_.at_run_time) return total;
   const Load* plain = v_.plain();
   bool unit = plain && affine(plain->indices[0]).coefficient(v_.axis.name) == 1;
-  int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_;
-  double packed = static_cast<double>(product(outer_) * chunks * v_.tiles() * v_.width * depth());
+  double packed = static_cast<double>(product(outer_) * b_chunks() * v_.tiles() * v_.width * depth());
   return total + packed * (unit ? kCopied : kGathered);
 }
 
@@ -592,7 +725,7 @@ Stmt Contraction::tile_body(const Expr& v_tile, const Expr& v_slot, const Expr& 
     finish = if_then(eq(block_, Expr(blocks_ - 1)), finish, keep);
   }
   out.push_back(start);
-  out.push_back(products(place, v_tile, b_tile));
+  out.push_back(products(place, v_tile, b_.of_job ? b_slot : b_tile));
   out.push_back(finish);
   return in_scope(std::move(out));
 }
@@ -644,16 +777,82 @@ std::optional<double> Contraction::plan(Lanes lanes) {
   return cycles();
 }
 
+bool Contraction::plan_window(Lanes lanes) {
+  lanes_ = lanes;
+  if (!sort_axes(true)) return false;
+  merge_axes();
+  bool apart = windowed_->rest.size() == 1 && windowed_->rest[0].name == window_->along.name;
+  bool merged = windowed_->rest.empty() && windowed_->axis.extent == window_->along.extent * window_->inner;
+  if (!(apart || merged) || !choose_storage()) return false;
+  choose_tiles();
+  double least = std::numeric_limits<double>::infinity();
+  int64_t best = 1;
+  for (int64_t parts = 1; parts <= (windowed_ == &b_ ? kJobs : 1); parts *= 2) {
+    choose_blocks(parts);
+    if (double cycles = window_cycles(); cycles < least) least = cycles, best = parts;
+  }
+  choose_blocks(best);
+  return least < product_cycles() * kWorthRepeating && place_window();
+}
+
+/// What it takes more than the whole stage: to compute rows in several jobs, and to read V once for each chunk of B. A stage that
+/// does not stay in the second cache takes a pass of its own.
+double Contraction::window_cycles() const {
+  double computed = static_cast<double>(product(outer_) * b_chunks() * v_cuts() * window_->row_count() * window_->row_elements());
+  double read = static_cast<double>(product(outer_) * (b_chunks() - 1) * v_.tiles() * v_.width * depth());
+  int64_t whole = window_->stage->points();
+  bool leaves = whole * byte_size(window_->rows->dtype) > request_.target.machine.l2_bytes / 2;
+  return (computed - static_cast<double>(whole * (leaves ? 2 : 1)) + read) * kCopied;
+}
+
+/// Gives the rows their extent; false if they do not stay in the second cache.
+bool Contraction::place_window() {
+  Window& w = *window_;
+  int64_t elements = w.row_count() * w.row_elements();
+  if (elements * byte_size(w.rows->dtype) > request_.target.machine.l2_bytes / 2) return false;
+  BufferData data = *w.rows;
+  data.shape[0] = Expr(w.row_count());
+  w.rows = Buffer(std::move(data));
+  windowed_->value = replace_buffers(windowed_->value, {{w.rows->name, emission_.layout.add(w.rows, Scope::Local)}});
+  return true;
+}
+
+/// Computes the rows of a job.
+Stmt Contraction::fill_window() {
+  const Window& w = *window_;
+  Expr row = fresh("row", w.row_count());
+  Expr first = simplify(Expr(w.stride) * w.start + Expr(w.first), emission_.ranges);
+  Stage rows = *w.stage;
+  rows.outputs = {w.rows};
+  rows.spatial = {{as<Var>(row)->name, w.row_count()}};
+  VarMap at;
+  for (size_t i = 0; i < w.at.size(); ++i) {
+    const Iter& axis = w.stage->spatial[i];
+    if (i == w.axis)
+      at[axis.name] = first + row;
+    else if (w.at[i])
+      at[axis.name] = w.at[i];
+    else
+      rows.spatial.push_back(axis);
+  }
+  rows.values = {simplify(substitute(w.stage->values[0], at), emission_.ranges)};
+  Root root{nullptr, &rows};
+  NestRequest fill{emission_,        root, 1, request_.target, false, request_.constant_params, request_.packed, request_.explain,
+                   request_.absorbed};
+  Expr left = Expr(w.stage->spatial[w.axis].extent) - first;
+  return for_loop(row, 0, simplify(min(Expr(w.row_count()), left), emission_.ranges), ForKind::Serial, elementwise_nest(fill));
+}
+
 Stmt Contraction::build() {
   for (Operand* o : {&v_, &b_})
     if (o->param >= 0) repack(*o);
   std::vector<Stmt> first;
-  if (panels_first_) {
+  if (panels_first_ && !b_.of_job) {
     b_.packed = panels(b_, emission_.names.fresh("panels"));
     first = {allocate(b_.packed), fill_panels(b_, b_.packed)};
   }
 
-  int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_, cuts = (v_.tiles() + v_chunk_ - 1) / v_chunk_;
+  int64_t chunks = b_chunks(), cuts = v_cuts();
   int64_t jobs = product(outer_) * chunks * cuts;
   acc_ = Buffer(BufferData{
       emission_.names.fresh("acc"), dtype_, {Expr(tile_.rows), Expr(tile_.vectors), Expr(tile_.lanes)}, {}, Scope::Reg});
@@ -685,6 +884,23 @@ Stmt Contraction::build() {
     stmts.push_back(let(name, t));
     return name;
   };
+  if (window_) {
+    request_.absorbed.insert(window_->stage->name);
+    Expr start = windowed_ == &v_ ? window_start(cut, v_chunk_) : window_start(chunk, b_chunk_);
+    body.push_back(let(window_->start, start));
+    body.push_back(allocate(emission_.layout.flat(window_->rows)));
+    body.push_back(fill_window());
+  }
+  if (b_.of_job) {
+    int64_t elements = b_chunk_ * depth() * b_.width;
+    b_.packed = Buffer(BufferData{emission_.names.fresh("panels"), b_.value->dtype, {Expr(elements)}, {}, Scope::Local});
+    body.push_back(allocate(b_.packed));
+    Expr slot = fresh("slot", b_chunk_);
+    std::vector<Stmt> fill;
+    Expr tile = tile_at(chunk, b_chunk_, slot, b_.tiles(), fill);
+    fill.push_back(fill_tile(b_, b_.packed, {}, tile, slot));
+    body.push_back(for_loop(slot, 0, extent_of(chunk, b_chunk_, b_.tiles()), ForKind::Serial, in_scope(std::move(fill))));
+  }
   if (blocks_ > 1) {
     int64_t elements = v_chunk_ * b_chunk_ * tile_.rows * v_.width;
     partial_ = Buffer(BufferData{emission_.names.fresh("partial"), dtype_, {Expr(elements)}, {}, Scope::Local});
@@ -714,10 +930,10 @@ Stmt Contraction::build() {
   auto storage = [](const Operand& o) { return o.param >= 0 ? "constant panels" : o.packed ? "packed panels" : "in place"; };
   request_.explain += fmt::format(
       "{}: sum of products, tile {} rows x {} vectors of {} lanes {} the output; vectors {}, broadcasts {}; {} blocks of {} "
-      "steps; "
-      "{} jobs\n",
+      "steps; {} jobs{}\n",
       stage_.name, tile_.rows, tile_.vectors, tile_.lanes, lanes_ == Lanes::AlongOutput ? "along" : "across", storage(v_),
-      storage(b_), blocks_, block_steps_ * step_depth(), jobs);
+      storage(b_), blocks_, block_steps_ * step_depth(), jobs,
+      window_ ? fmt::format(", each with {} rows of {}", window_->row_count(), window_->stage->name) : "");
   first.push_back(in_loops(loops, in_scope(std::move(body))));
   return in_scope(std::move(first));
 }
@@ -729,9 +945,11 @@ Stmt contraction_nest(const NestRequest& request) {
   Contraction along(request);
   if (!along.read()) return {};
   Contraction across = along;
+  Contraction windowed = along;
   std::optional<double> cycles = along.plan(Lanes::AlongOutput);
   if (!cycles) return {};
   std::optional<double> other = across.plan(Lanes::AcrossOutput);
+  if (windowed.plan_window(other && *other < *cycles ? Lanes::AcrossOutput : Lanes::AlongOutput)) return windowed.build();
   return other && *other < *cycles ? across.build() : along.build();
 }
 

@@ -17,6 +17,7 @@ struct NestRequest {
   const std::vector<bool>& constant_params;
   std::vector<PackedParam>& packed;  // appended to
   std::string& explain;
+  std::set<std::string>& absorbed;  // stages that this nest computes itself, though they are roots of their own; added to
 };
 
 Stmt elementwise_nest(const NestRequest& request);        // no reduction: vectors along memory

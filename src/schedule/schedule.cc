@@ -38,9 +38,16 @@ class Assembly {
       flat.shape = {data.elements()};
       stmts.push_back(allocate_const(layout_.add(buffer, Scope::Global), std::move(flat)));
     }
+    std::vector<EmittedRoot> emitted;
+    for (const Root& root : parts_.roots) emitted.push_back(emit(root, out));
     std::vector<Stmt> roots;
-    for (const Root& root : parts_.roots) emit(root, out, shared_ ? roots : stmts);
-    if (shared_) stmts.push_back(around(std::move(roots)));
+    for (EmittedRoot& root : emitted) {
+      if (absorbed_.contains(root.stage)) continue;
+      roots.insert(roots.end(), root.stmts.begin(), root.stmts.end());
+      out.explain += root.explain;
+    }
+    if (shared_) roots = {around(std::move(roots))};
+    stmts.insert(stmts.end(), roots.begin(), roots.end());
     out.func = request_.func;
     for (Buffer& p : out.func.params) p = layout_.flat(p);
     out.func.body = scoped(std::move(stmts));
@@ -51,14 +58,21 @@ class Assembly {
   const Decomposition& parts() const { return parts_; }
 
  private:
-  void emit(const Root& root, Scheduled& out, std::vector<Stmt>& stmts) {
+  struct EmittedRoot {
+    std::string stage, explain;
+    std::vector<Stmt> stmts;
+  };
+
+  EmittedRoot emit(const Root& root, Scheduled& out) {
+    EmittedRoot result{root.output().name, {}, {}};
     for (const Buffer& b : root.output().outputs) {
       if (graph_.is_param(b)) continue;
-      stmts.push_back(allocate(shared_ ? layout_.add(b, Scope::Local, shared_) : layout_.add(b, Scope::Global)));
+      result.stmts.push_back(allocate(shared_ ? layout_.add(b, Scope::Local, shared_) : layout_.add(b, Scope::Global)));
     }
-    if (root.output().points() == 0) return;
+    if (root.output().points() == 0) return result;
     Emission emission{graph_, parts_, layout_, names_, ranges_};
-    NestRequest nest{emission, root, shared_, request_.target, shared_ == 0, request_.constant_params, out.packed, out.explain};
+    NestRequest nest{emission,   root,           shared_,  request_.target, shared_ == 0, request_.constant_params,
+                     out.packed, result.explain, absorbed_};
     Stmt emitted;
     for (NestFn f : kNests) {
       if (!(emitted = f(nest))) continue;
@@ -66,7 +80,8 @@ class Assembly {
       break;
     }
     check(bool{emitted}, "the scalar reduction takes any reduction and the element-wise nest anything else");
-    stmts.push_back(emitted);
+    result.stmts.push_back(emitted);
+    return result;
   }
 
   Stmt around(std::vector<Stmt> roots) {
@@ -90,6 +105,7 @@ class Assembly {
   Decomposition parts_;
   Layout layout_;
   Ranges ranges_;
+  std::set<std::string> absorbed_;
   bool has_contraction_ = false;
 };
 

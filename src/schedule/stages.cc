@@ -215,6 +215,18 @@ bool StageGraph::is_param(const Buffer& buffer) const {
   return std::any_of(func->params.begin(), func->params.end(), [&](const Buffer& p) { return p->name == buffer->name; });
 }
 
+int64_t StageGraph::reads_of(const Buffer& buffer) const {
+  int64_t reads = 0;
+  for (const Stage& s : stages)
+    for (const auto* list : {&s.values, &s.init})
+      for (const Expr& e : *list)
+        visit_exprs(e, [&](const Expr& x) {
+          const Load* l = as<Load>(x);
+          reads += l && l->buffer->name == buffer->name;
+        });
+  return reads;
+}
+
 std::optional<StageGraph> read_stages(const PrimFunc& func) {
   StageGraph graph;
   graph.func = &func;

@@ -49,6 +49,8 @@ struct StageGraph {
   /// The stage that defines a buffer and which of its outputs, or null.
   const Stage* producer(const Buffer& buffer, size_t* output = nullptr) const;
   bool is_param(const Buffer& buffer) const;
+  /// The loads of a buffer in all stages.
+  int64_t reads_of(const Buffer& buffer) const;
 };
 
 /// Nothing if the function has anything but nests of one block over constant domains (an extern stage, say).

@@ -22,7 +22,8 @@ bool stays(DType dtype, Shape shape, const graph::OpDef& op, graph::Attrs attrs,
   ValueId zeros = b.constant(MutableArray(dtype, std::move(shape)).freeze());
   ValueId y = b.call1(op, {zeros}, std::move(attrs));
   m.functions.emplace("main", b.finish({y}));
-  for (const graph::Node& node : pass::fold_constants.run(m, options).functions.at("main").nodes)
+  Module folded = pass::fold_constants.run(m, options);
+  for (const graph::Node& node : folded.functions.at("main").nodes)
     if (node.kind == NodeKind::Op) return true;
   return false;
 }

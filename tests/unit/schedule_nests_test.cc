@@ -114,6 +114,31 @@ TEST(Schedule, ShortOutputRowsLieAcrossTheLanes) {
   expect_same(conv(64, 5, 34, 3, 1, 1, 2), {false, true, true, false});   // groups outside
 }
 
+/// The bytes that a function shares between its workers.
+int64_t shared_bytes(const tir::PrimFunc& f) {
+  int64_t bytes = 0;
+  tir::visit(f.body, [&](const tir::Stmt& s) {
+    const auto* a = tir::as<tir::Allocate>(s);
+    if (a && a->buffer->scope == tir::Scope::Global) bytes += tir::int_value(a->buffer->shape[0]) * byte_size(a->buffer->dtype);
+  });
+  return bytes;
+}
+
+TEST(Schedule, JobsComputeTheRowsOfThePaddedInputThatTheyRead) {
+  struct Case {
+    tir::PrimFunc f;
+    const char* rows;
+  };
+  for (const Case& c : {Case{conv(24, 30, 80, 3, 1, 1, 1), "rows of padded"},  // rows of tiles
+                        Case{conv(24, 20, 90, 3, 2, 1, 1), "rows of padded"},  // tiles that cross rows of a short output
+                        Case{conv(24, 20, 96, 3, 2, 1, 2), ""}}) {             // the channels of a group follow the outer axis
+    Scheduled s = schedule({c.f, avx2(), {false, true, true, false}, 3});
+    EXPECT_NE(s.explain.find(c.rows), std::string::npos) << s.explain;
+    EXPECT_EQ(shared_bytes(s.func) == 0, c.rows[0] != 0) << s.explain;
+    expect_same(c.f, {false, true, true, false});
+  }
+}
+
 TEST(Schedule, RowsShareLoopsAroundTheirStages) {
   for (std::vector<int64_t> shape : {std::vector<int64_t>{6, 37}, {2, 3, 64}, {3, 5, 4, 19}}) {
     te::Graph g;

@@ -101,6 +101,15 @@ void Emitter::emit_serial(const tir::For& loop) {
 
 namespace {
 
+bool has_unrolled_loop(const tir::Stmt& s) {
+  bool found = false;
+  tir::visit(s, [&](const tir::Stmt& part) {
+    const auto* loop = tir::as<tir::For>(part);
+    found = found || (loop && loop->loop_kind == ForKind::Unrolled);
+  });
+  return found;
+}
+
 /// Whether a loop that is not unrolled stands inside.
 bool has_loop(const tir::Stmt& s) {
   bool found = false;
@@ -234,16 +243,20 @@ BasicBlock* Emitter::close_loop(llvm::PHINode* counter, Value* end, BasicBlock* 
 
 void Emitter::emit_unrolled(const tir::For& loop) {
   const std::string& variable = tir::as<tir::Var>(loop.var)->name;
+  // Inside the innermost of nested loops, what the iterations share has just been loaded.
+  bool relieve = unrolled_around_ == 0 || has_unrolled_loop(loop.body);
+  ++unrolled_around_;
   Expr min = resolve(loop.min);
   int64_t extent = tir::int_value(resolve(loop.extent));
   for (int64_t i = 0; i < extent; ++i) {
     size_t undo = undo_.size();
     Expr value = resolve(min + Expr(i));
     bind(variable, {.alias = value, .range = range(value)});
-    relieve_registers();
+    if (relieve) relieve_registers();
     emit(loop.body);
     unbind(undo);
   }
+  --unrolled_around_;
 }
 
 void Emitter::emit_vectorized(const tir::For& loop) {

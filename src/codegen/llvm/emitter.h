@@ -233,7 +233,8 @@ class Emitter {
   bool hoisting_ = false;
   std::map<std::string, std::vector<LoadedValue>, std::less<>> loaded_;  // by buffer, valid at the point of emission
   std::unordered_map<llvm::Value*, llvm::Value*> splats_;
-  int vectors_loaded_ = 0;  // since loads were last forgotten
+  int vectors_loaded_ = 0;   // since loads were last forgotten
+  int unrolled_around_ = 0;  // unrolled loops around the place that is emitted
   llvm::Value* sink_ = nullptr;
   llvm::Value* scratch_[2] = {nullptr, nullptr};  // shared, per worker
 };
