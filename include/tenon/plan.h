@@ -184,5 +184,8 @@ std::string write_plan_json(const LivenessProblem& problem, const MemoryPlan& pl
 /// A picture of one pool: program points to the right, offsets upwards, the live bytes as a line, the peak as another, each
 /// buffer's id, size and place when the pointer is on it.
 std::string write_plan_svg(const LivenessProblem& problem, const MemoryPlan& plan, uint32_t pool = 0);
+/// One page, which needs no other file, with a table of the pools and the picture of each; the buffer under the pointer is
+/// described beside it.
+std::string write_plan_html(const LivenessProblem& problem, const MemoryPlan& plan);
 
 }  // namespace tenon::plan

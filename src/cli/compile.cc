@@ -69,8 +69,8 @@ Written write_tvm(const CompileCommand& command, const graph::Module& module, co
     written.bytes += std::filesystem::file_size(std::filesystem::path(command.output) / name);
   uint64_t weights = 0;
   for (const auto& [name, array] : linked.params) weights += array.bytes.size();
-  written.memory =
-      memory_json(static_cast<uint64_t>(linked.plan.peak_bytes), static_cast<uint64_t>(linked.plan.lower_bound_bytes), weights);
+  written.memory = memory_json(static_cast<uint64_t>(linked.plan.peak_bytes),
+                               static_cast<uint64_t>(linked.plan.lower_bound_bytes), linked.plan.optimal, weights);
   return written;
 }
 
@@ -116,7 +116,7 @@ void add_compile(CLI::App& app, Action& action) {
   command->inputs.add_to(*sub);
   sub->add_option("-o,--output", command->output, "The artifact, with --emit tvm a folder, or with --stop-after a .tenon file");
   sub->add_option("--emit", command->emit, "What to write: so, tvm or c-header");
-  sub->add_option("--dump-plan", command->dump_plan, "Write the memory plan as problem.csv and plan.csv into this folder");
+  sub->add_option("--dump-plan", command->dump_plan, "Write the memory plan into this folder: problem.csv, plan.csv, plan.html");
   sub->callback([&action, command] { action = [command] { return compile(*command); }; });
 }
 

@@ -40,6 +40,17 @@ Json tensors(const std::vector<onnx::ModelInfo::Value>& values) {
   return list;
 }
 
+Json full_memory(const runtime::Program& program) {
+  Json json = memory_json(program);
+  json["planner"] = program.planner;
+  if (program.plan_time_limit_ms > 0) json["time_limit_ms"] = program.plan_time_limit_ms;
+  json["pools"] = Json::array();
+  for (const runtime::Arena& arena : program.arenas)
+    json["pools"].push_back({{"name", arena.name}, {"bytes", arena.bytes}, {"lower_bound_bytes", arena.lower_bound}});
+  json["kernels"] = kernel_memory_json(program);
+  return json;
+}
+
 Json inspect_compiled(const ModelOptions& model) {
   runtime::Program program = driver::is_folder(model.path)
                                  ? runtime::read_tvm_program(model.path, {.allow_unknown_params = model.allow_unknown_params})
@@ -60,7 +71,7 @@ Json inspect_compiled(const ModelOptions& model) {
           {"nodes", program.steps.size()},
           {"ops", ops},
           {"unsupported", Json::array()},
-          {"memory", memory_json(program)}};
+          {"memory", full_memory(program)}};
 }
 
 Json inspect_text(const std::string& path) {
@@ -121,6 +132,21 @@ std::string type_text(const Json& tensor) {
   return fmt::format("{}[{}]", tensor["dtype"].get<std::string>(), shape);
 }
 
+std::string readable_memory(const Json& memory) {
+  std::string out;
+  for (const auto& [key, value] : memory.items())
+    if (!value.is_array()) out += fmt::format("memory  {} {}\n", key, value.dump());
+  auto number = [](const Json& row, const char* key) { return row[key].get<uint64_t>(); };
+  for (const Json& pool : memory["pools"])
+    out += fmt::format("pool    {} {} bytes, lower bound {}\n", pool["name"].get<std::string>(), number(pool, "bytes"),
+                       number(pool, "lower_bound_bytes"));
+  for (const Json& kernel : memory["kernels"])
+    out += fmt::format("kernel  {} in and out {}, constants {}, workspace {} and {} for each worker\n",
+                       kernel["name"].get<std::string>(), number(kernel, "io_bytes"), number(kernel, "constant_bytes"),
+                       number(kernel, "workspace_bytes"), number(kernel, "worker_bytes"));
+  return out;
+}
+
 std::string readable(const Json& json) {
   std::string out = fmt::format("{}: {} nodes\n", json["kind"].get<std::string>(), json["nodes"].get<int64_t>());
   for (const char* key : {"inputs", "outputs"})
@@ -133,8 +159,7 @@ std::string readable(const Json& json) {
   for (const Json& u : json["unsupported"])
     out += fmt::format("unsupported {} `{}`: {}\n", u["op"].get<std::string>(), u["node"].get<std::string>(),
                        u["reason"].get<std::string>());
-  if (!json["memory"].is_null())
-    for (const auto& [key, value] : json["memory"].items()) out += fmt::format("memory  {} {}\n", key, value.dump());
+  if (!json["memory"].is_null()) out += readable_memory(json["memory"]);
   return out;
 }
 
@@ -145,7 +170,7 @@ int inspect(const InspectCommand& command) {
   if (command.memory && !compiled) {
     driver::CompileOptions options = command.model.compile_options();
     graph::Module module = driver::run_pipeline(driver::load_module(path, options), options);
-    json["memory"] = memory_json(driver::build(module, options).program);
+    json["memory"] = full_memory(driver::build(module, options).program);
   }
   command.model.json ? print_json(json) : print(readable(json));
   return 0;

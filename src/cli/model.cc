@@ -6,7 +6,7 @@
 
 namespace tenon::cli {
 
-ReadyModel make_ready(const ModelOptions& model, const Inputs& inputs) {
+ReadyModel make_ready(const ModelOptions& model, const Inputs& inputs, bool debug_memory) {
   refuse_stop_after(model);
   driver::CompileOptions options = model.compile_options();
   inputs.fix(model.path, options.import);
@@ -14,7 +14,8 @@ ReadyModel make_ready(const ModelOptions& model, const Inputs& inputs) {
   driver::Stopwatch watch;
   std::shared_ptr<const runtime::Executable> executable = driver::prepare(model.path, options);
   (driver::is_compiled(model.path) ? ready.load_ms : ready.compile_ms) = watch.lap();
-  ready.session = std::make_unique<runtime::Session>(executable, runtime::SessionOptions{.threads = model.run_threads()});
+  ready.session = std::make_unique<runtime::Session>(
+      executable, runtime::SessionOptions{.threads = model.run_threads(), .debug_memory = debug_memory});
   ready.load_ms += watch.lap();
   inputs.set(*ready.session);
   return ready;

@@ -14,7 +14,7 @@ struct ReadyModel {
 };
 
 /// Compiles or loads, makes a session and sets its inputs.
-ReadyModel make_ready(const ModelOptions& model, const Inputs& inputs);
+ReadyModel make_ready(const ModelOptions& model, const Inputs& inputs, bool debug_memory = false);
 
 /// `--stop-after` makes no sense where something is to run.
 void refuse_stop_after(const ModelOptions& model);

@@ -65,8 +65,34 @@ void ModelOptions::add_to(CLI::App& command, const std::string& what) {
   command.add_flag("--time-passes", time_passes, "Print the time of each pass on stderr");
   command.add_option("--verify", verify, "Check the module after each pass or at the end")->check(CLI::IsMember({"each", "end"}));
   command.add_flag("--link-params", link_params, "Keep constants inside the kernels");
+  add_repeated(command, "--pool", pools, "NAME[:BYTES[:ALIGNMENT]], memory to plan in; repeatable, the preferred one first");
+  add_repeated(command, "--pin", pins, "NODE=POOL or NODE=POOL@OFFSET: where the result of this node is to lie; repeatable");
+  command.add_option("--planner", planner, "Memory planner, one of " + planner_list());
+  command.add_option("--plan-steps", plan_steps, "Search steps that the planner may take");
+  command
+      .add_option("--plan-time-limit-ms", plan_time_limit_ms,
+                  "Stop its search after this time; the plan then depends on the machine")
+      ->check(CLI::NonNegativeNumber);
+  command.add_flag("--no-in-place", no_in_place, "Let no result overwrite an operand");
   command.add_option("--cache-dir", cache_dir, "Keep the code of kernels in this folder and look for it there; none by default");
   command.add_option("--external", external, "External code generator; none by default");
+}
+
+driver::MemoryOptions ModelOptions::memory_options() const {
+  driver::MemoryOptions memory;
+  if (!pools.empty()) memory.pools.clear();
+  for (const std::string& text : pools) memory.pools.push_back(parse_pool(text));
+  for (const std::string& text : pins) {
+    size_t equals = text.rfind('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      usage(fmt::format("the pin `{}` cannot be read", text), "--pin", "NODE=POOL or NODE=POOL@OFFSET");
+    memory.pins[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  if (!planner.empty())  // it lives as long as the program
+    memory.planner = {std::shared_ptr<const void>(), &plan::find_planner(planner)};
+  memory.planner_options = {.max_steps = plan_steps, .wall_limit_ms = plan_time_limit_ms};
+  memory.in_place = !no_in_place;
+  return memory;
 }
 
 driver::CompileOptions ModelOptions::compile_options() const {
@@ -85,6 +111,7 @@ driver::CompileOptions ModelOptions::compile_options() const {
   options.cache = cache_dir == "none" ? std::make_shared<lower::KernelCache>() : driver::open_cache(cache_dir);
   options.print_after = print_after;
   options.stop_after = stop_after;
+  options.memory = memory_options();
   for (const std::string& text : input_shapes) {
     auto [name, shape] = parse_input_shape(text);
     if (!options.import.input_shapes.emplace(name, shape).second)
@@ -94,6 +121,30 @@ driver::CompileOptions ModelOptions::compile_options() const {
   bool quiet = json;
   options.on_print = [quiet](std::string_view, const std::string& text) { quiet ? note(text) : print(text); };
   return options;
+}
+
+plan::Pool parse_pool(const std::string& text) {
+  plan::Pool pool;
+  std::vector<std::string> parts = CLI::detail::split(text, ':');
+  auto number = [&](const std::string& part) {
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || end != part.data() + part.size() || value < 0)
+      usage(fmt::format("the pool `{}` cannot be read", text), "--pool", "NAME[:BYTES[:ALIGNMENT]]");
+    return value;
+  };
+  if (parts.empty() || parts.size() > 3 || parts[0].empty())
+    usage(fmt::format("the pool `{}` cannot be read", text), "--pool", "NAME[:BYTES[:ALIGNMENT]]");
+  pool.name = parts[0];
+  if (parts.size() > 1 && !parts[1].empty()) pool.limit = number(parts[1]);
+  if (parts.size() > 2) pool.alignment = number(parts[2]);
+  return pool;
+}
+
+std::string planner_list() {
+  std::string names;
+  for (std::string_view name : plan::planner_names()) names += (names.empty() ? "" : ", ") + std::string(name);
+  return names;
 }
 
 std::pair<std::string, Shape> parse_input_shape(const std::string& text) {

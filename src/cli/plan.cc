@@ -2,8 +2,6 @@
 // `tenon plan PROBLEM.csv`
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "base/mapped_file.h"
 #include "base/write_file.h"
 #include "cli/cli.h"
@@ -16,7 +14,7 @@ namespace tenon::cli {
 namespace {
 
 struct PlanCommand {
-  std::string problem, planner = std::string(plan::kDefaultPlanner), output, check, svg;
+  std::string problem, planner = std::string(plan::kDefaultPlanner), output, check, svg, html;
   std::vector<std::string> pools;
   int64_t capacity = plan::kUnlimited, time_limit_ms = 0;
   uint64_t steps = 0;
@@ -35,25 +33,6 @@ std::string read(const std::string& path) {
                                 .input = std::move(option),
                                 .expected = std::move(expected),
                                 .found = std::move(found)});
-}
-
-/// `NAME`, `NAME:LIMIT` or `NAME:LIMIT:ALIGNMENT`, the limit empty for none.
-plan::Pool parse_pool(const std::string& text) {
-  plan::Pool pool;
-  std::vector<std::string> parts = CLI::detail::split(text, ':');
-  auto number = [&](const std::string& part) {
-    int64_t value = 0;
-    auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc() || end != part.data() + part.size() || value < 0)
-      usage(fmt::format("the pool `{}` cannot be read", text), "--pool", "NAME[:BYTES[:ALIGNMENT]]", text);
-    return value;
-  };
-  if (parts.empty() || parts.size() > 3 || parts[0].empty())
-    usage(fmt::format("the pool `{}` cannot be read", text), "--pool", "NAME[:BYTES[:ALIGNMENT]]", text);
-  pool.name = parts[0];
-  if (parts.size() > 1 && !parts[1].empty()) pool.limit = number(parts[1]);
-  if (parts.size() > 2) pool.alignment = number(parts[2]);
-  return pool;
 }
 
 std::vector<plan::Pool> pools_of(const PlanCommand& command) {
@@ -109,6 +88,7 @@ int run_plan(const PlanCommand& command) {
   else if (!command.output.empty())
     write_file(command.output, plan::write_plan_csv(problem, plan));
   write_pictures(command, problem, plan);
+  if (!command.html.empty()) write_file(command.html, plan::write_plan_html(problem, plan));
   if (command.json)
     print_json(report(problem, plan, ms));
   else
@@ -124,9 +104,7 @@ void add_plan(CLI::App& app, Action& action) {
   auto command = std::make_shared<PlanCommand>();
   CLI::App* sub = app.add_subcommand("plan", "Plan memory for buffers with known lifetimes, or check a plan");
   sub->add_option("PROBLEM", command->problem, "MiniMalloc's CSV: id,lower,upper,size and optional columns")->required();
-  std::string names;
-  for (std::string_view name : plan::planner_names()) names += (names.empty() ? "" : ", ") + std::string(name);
-  sub->add_option("--planner", command->planner, "One of " + names);
+  sub->add_option("--planner", command->planner, "One of " + planner_list());
   sub->add_option("--capacity", command->capacity, "Bytes that the plan may take")->check(CLI::NonNegativeNumber);
   add_repeated(*sub, "--pool", command->pools, "NAME[:BYTES[:ALIGNMENT]], for several pools; repeatable");
   sub->add_option("--steps", command->steps, "Search steps that the planner may take");
@@ -136,6 +114,7 @@ void add_plan(CLI::App& app, Action& action) {
   CLI::Option* check = sub->add_option("--check", command->check, "Check this plan instead of making one");
   sub->add_option("-o,--output", command->output, "Write the plan: .csv, or .json");
   sub->add_option("--svg", command->svg, "Write a picture of the plan over time; of each pool if there are several");
+  sub->add_option("--html", command->html, "Write a page with the pictures of all pools");
   sub->add_flag("--json", command->json, "Print one JSON value");
   check->excludes("--planner");
   sub->callback([&action, command] { action = [command] { return run_plan(*command); }; });

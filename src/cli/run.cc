@@ -15,6 +15,7 @@ struct RunCommand {
   ModelOptions model;
   InputOptions inputs;
   std::string output, check;
+  bool debug_memory = false;
   Tolerance tolerance;
 };
 
@@ -75,7 +76,7 @@ void report(const RunCommand& command, const runtime::Session& session, const Ar
 }
 
 int run_once(const RunCommand& command) {
-  ReadyModel ready = make_ready(command.model, Inputs(command.inputs));
+  ReadyModel ready = make_ready(command.model, Inputs(command.inputs), command.debug_memory);
   ready.session->run();
   Arrays outputs = outputs_of(*ready.session);
   if (!command.output.empty()) write_npz(command.output, outputs);
@@ -96,6 +97,8 @@ void add_run(CLI::App& app, Action& action) {
   sub->add_option("--check", command->check, "Compare the outputs with this .npz file; exit 1 if they differ");
   sub->add_option("--rtol", command->tolerance.rtol, "Relative tolerance of --check");
   sub->add_option("--atol", command->tolerance.atol, "Absolute tolerance of --check");
+  sub->add_flag("--debug-memory", command->debug_memory,
+                "Find kernels that read or write what is not theirs; slow. Exits 1 naming the step");
   sub->callback([&action, command] { action = [command] { return run_once(*command); }; });
 }
 

@@ -16,6 +16,7 @@
 #include "driver/stopwatch.h"
 #include "graph/text.h"
 #include "link/link.h"
+#include "link/places.h"
 #include "op/all_ops.h"
 
 namespace tenon::driver {
@@ -23,6 +24,14 @@ namespace {
 
 bool has_suffix(std::string_view path, std::string_view suffix) {
   return path.size() >= suffix.size() && path.substr(path.size() - suffix.size()) == suffix;
+}
+
+[[noreturn]] void fail_unknown_node(std::string_view option, const std::string& name) {
+  throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
+                                .code = "unknown-node",
+                                .message = fmt::format("{} names `{}`, which is no node of the model", option, name),
+                                .input = name,
+                                .hint = "`tenon opt --stop-after import` prints the nodes with their names"});
 }
 
 /// Makes the first result of each node named in `keep` a result of `main`. Where a node of the model became several, the last
@@ -34,16 +43,23 @@ void keep_values(graph::Module& module, const std::vector<std::string>& keep) {
   for (const std::string& name : keep) {
     auto node =
         std::find_if(function.nodes.rbegin(), function.nodes.rend(), [&](const graph::Node& n) { return n.name == name; });
-    if (node == function.nodes.rend())
-      throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
-                                    .code = "unknown-node",
-                                    .message = fmt::format("--keep names `{}`, which is no node of the model", name),
-                                    .input = name,
-                                    .hint = "`tenon opt --stop-after import` prints the nodes with their names"});
+    if (node == function.nodes.rend()) fail_unknown_node("--keep", name);
     if (function.result_names.empty())
       for (size_t i = 0; i < function.results.size(); ++i) function.result_names.push_back(fmt::format("out{}", i));
     function.results.push_back(node->result());
     function.result_names.push_back(name);
+  }
+}
+
+/// Gives nodes of `main` the attribute that says where their results are to lie.
+void pin_values(graph::Module& module, const std::map<std::string, std::string>& pins) {
+  auto main = module.functions.find("main");
+  for (const auto& [name, place] : pins) {
+    bool found = false;
+    if (main != module.functions.end())
+      for (auto node = main->second.nodes.rbegin(); node != main->second.nodes.rend() && !found; ++node)
+        if ((found = node->name == name)) node->attrs[std::string(link::kMemoryAttr)] = place;
+    if (!found) fail_unknown_node("--pin", name);
   }
 }
 
@@ -57,16 +73,10 @@ void check_scheduled(const graph::Module& module) {
                                     .hint = "mark it `scheduled = true`, or let the pipeline schedule it"});
 }
 
-/// The loop functions that `main` calls, sorted by name; a view is no call.
-std::vector<const tir::PrimFunc*> called_functions(const graph::Module& module) {
+/// The loop functions that run, sorted by name.
+std::vector<const tir::PrimFunc*> called_functions(const graph::Module& module, const link::Liveness& liveness) {
   std::set<std::string_view> called;
-  auto main = module.functions.find("main");
-  if (main != module.functions.end())
-    for (const graph::Node& node : main->second.nodes) {
-      auto view = node.attrs.find("view");
-      bool runs = view == node.attrs.end() || view->second != graph::AttrValue(true);
-      if (node.kind == graph::NodeKind::CallLowered && runs) called.insert(node.callee);
-    }
+  for (const graph::Node* step : liveness.steps) called.insert(step->callee);
   std::vector<const tir::PrimFunc*> functions;
   for (const auto& [name, function] : module.prim_funcs)
     if (called.contains(name)) functions.push_back(&function);
@@ -90,16 +100,18 @@ graph::Module load_module(const std::string& path, const CompileOptions& options
   if (!text) module.attrs["stage"] = std::string("import");
   settle_attributes(module, std::filesystem::path(path).filename().string(), options);
   keep_values(module, options.keep);
+  pin_values(module, options.memory.pins);
   double took = watch.lap();
   if (ms) ms->import += took;
   if (options.on_pass) options.on_pass("import", took);
   return module;
 }
 
-ModuleCode compile_functions(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+ModuleCode compile_functions(const graph::Module& scheduled, const link::Liveness& liveness, const CompileOptions& options,
+                             Milliseconds* ms) {
   check_scheduled(scheduled);
   Stopwatch watch;
-  std::vector<const tir::PrimFunc*> functions = called_functions(scheduled);
+  std::vector<const tir::PrimFunc*> functions = called_functions(scheduled, liveness);
   Target target = target_of(scheduled);
   ModuleCode code;
   code.objects.resize(functions.size());
@@ -118,9 +130,14 @@ ModuleCode compile_functions(const graph::Module& scheduled, const CompileOption
 }
 
 Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
-  ModuleCode code = compile_functions(scheduled, options, ms);
   Stopwatch watch;
-  link::Linked linked = link::link_program(scheduled, code.scratch);
+  const MemoryOptions& memory = options.memory;
+  link::Liveness liveness = link::analyse_liveness(scheduled, {.in_place = memory.in_place, .parts = memory.parts});
+  if (ms) ms->link += watch.lap();
+  ModuleCode code = compile_functions(scheduled, liveness, options, ms);
+  watch.lap();
+  link::Linked linked =
+      link::link_program(scheduled, liveness, code.scratch, {memory.pools, memory.planner.get(), memory.planner_options});
   Built built;
   built.objects = std::move(code.objects);
   built.program = std::move(linked.program);
@@ -135,6 +152,7 @@ void write_plan(const plan::LivenessProblem& problem, const plan::MemoryPlan& pl
   make_folder(folder);
   write_file(folder + "/problem.csv", plan::write_problem_csv(problem));
   write_file(folder + "/plan.csv", plan::write_plan_csv(problem, plan));
+  write_file(folder + "/plan.html", plan::write_plan_html(problem, plan));
 }
 
 void write(const Built& built, const std::string& path, Milliseconds* ms) {

@@ -21,6 +21,15 @@
 
 namespace tenon::driver {
 
+/// How the memory of a build is planned.
+struct MemoryOptions {
+  std::vector<plan::Pool> pools = {plan::Pool{}};
+  std::map<std::string, std::string> pins;             // by the name of a node of the imported module: `POOL` or `POOL@OFFSET`
+  std::shared_ptr<const plan::MemoryPlanner> planner;  // null: the default one. Its plan is checked
+  plan::PlannerOptions planner_options;
+  bool in_place = true, parts = true;  // as in link::LivenessOptions
+};
+
 struct CompileOptions {
   std::string target;            // empty: the module's own if it has one, else the host
   std::optional<int> opt_level;  // none: the module's own if it has one, else 3
@@ -38,6 +47,7 @@ struct CompileOptions {
   std::shared_ptr<lower::KernelCache> cache;  // null: none
   lower::Observer* observer = nullptr;
   runtime::TvmFolderOptions tvm;  // of a folder that is loaded
+  MemoryOptions memory;
 
   lower::Caching caching() const { return {cache.get(), observer}; }
 };
@@ -84,7 +94,7 @@ struct Built {
   plan::MemoryPlan plan;
 };
 Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms = nullptr);
-/// Writes the memory plan as `problem.csv` (`id,lower,upper,size,alignment`) and `plan.csv` (with `offset`) into a folder.
+/// Writes the memory plan into a folder: `problem.csv`, `plan.csv` (with `offset`) and a page that shows it, `plan.html`.
 void write_plan(const plan::LivenessProblem& problem, const plan::MemoryPlan& plan, const std::string& folder);
 /// Links and writes the artifact.
 void write(const Built& built, const std::string& path, Milliseconds* ms = nullptr);

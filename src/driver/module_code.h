@@ -14,6 +14,7 @@ struct ModuleCode {
 };
 
 /// Throws CompileError (`not-scheduled`) naming a loop function without a schedule.
-ModuleCode compile_functions(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms);
+ModuleCode compile_functions(const graph::Module& scheduled, const link::Liveness& liveness, const CompileOptions& options,
+                             Milliseconds* ms);
 
 }  // namespace tenon::driver

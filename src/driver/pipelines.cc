@@ -8,6 +8,7 @@
 #include "driver/attributes.h"
 #include "driver/driver.h"
 #include "driver/stopwatch.h"
+#include "graph/memory_attr.h"
 #include "graph/text.h"
 #include "passes/graph/passes.h"
 
@@ -65,6 +66,32 @@ size_t first_step(const graph::Module& module) {
                                 .found = stage});
 }
 
+/// The nodes of `main` whose results the user wants in a place of their own.
+std::vector<std::string> placed_nodes(const graph::Module& module) {
+  std::vector<std::string> names;
+  auto main = module.functions.find("main");
+  if (main != module.functions.end())
+    for (const graph::Node& node : main->second.nodes)
+      if (!graph::place_of_node(node).empty()) names.push_back(node.name.empty() ? std::string(node.callee) : node.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// A pass must not drop what the user asked for without a word.
+void check_placed_nodes(std::string_view pass, const std::vector<std::string>& before, const graph::Module& module) {
+  std::vector<std::string> after = placed_nodes(module), lost;
+  std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(lost));
+  if (lost.empty()) return;
+  throw CompileError(Diagnostic{
+      .kind = ErrorKind::Malformed,
+      .code = "memory-place",
+      .message = fmt::format("`{}` has a place in memory, but pass `{}` removed it", lost[0], pass),
+      .node = lost[0],
+      .expected = "a value that is left",
+      .found = "one that is folded, merged with another or not read",
+      .hint = fmt::format("give another node the place, or compile with -O 0; --print-after {} shows what is left", pass)});
+}
+
 /// Writes each stage into one folder; the bytes of the constants of all stages are written once, at the end.
 class Dumper {
  public:
@@ -108,9 +135,11 @@ class Runner {
  private:
   graph::Module run_step(const PipelineStep& step, graph::Module module) {
     Stopwatch watch;
+    std::vector<std::string> placed = placed_nodes(module);
     if (pass_options(module).opt_level >= step.min_opt_level) module = step.run(std::move(module), options_);
     module.attrs["stage"] = std::string(step.name);
     double took = watch.lap();
+    if (!placed.empty()) check_placed_nodes(step.name, placed, module);
     if (ms_) (step.name == "lower" || step.name == "schedule" ? ms_->lower : ms_->passes) += took;
     if (options_.on_pass) options_.on_pass(step.name, took);
     if (options_.verify_each) verify(step.name, module);

@@ -27,9 +27,10 @@ std::vector<codegen::PackedWrapper> wrappers_of(const link::TvmLinked& linked, c
 }  // namespace
 
 TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
-  ModuleCode code = compile_functions(scheduled, options, ms);
+  link::Liveness liveness = link::analyse_liveness(scheduled, {.in_place = false, .parts = false});
+  ModuleCode code = compile_functions(scheduled, liveness, options, ms);
   Stopwatch watch;
-  TvmBuilt built{link::link_tvm(scheduled), std::move(code.objects)};
+  TvmBuilt built{link::link_tvm(scheduled, liveness), std::move(code.objects)};
   built.objects.push_back(codegen::compile_packed_wrappers(wrappers_of(built.linked, code), target_of(scheduled)));
   if (ms) ms->link += watch.lap();
   return built;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "graph/memory_attr.h"
+
 namespace tenon::graph {
 namespace {
 
@@ -64,6 +66,7 @@ void check_attrs(const OpDef& op, Attrs& attrs) {
                                   .found = std::move(found)});
   };
   for (const auto& [name, value] : attrs) {
+    if (name == kMemoryAttr && std::holds_alternative<std::string>(value)) continue;  // any node may have it
     auto spec = std::find_if(op.attrs.begin(), op.attrs.end(), [&](const AttrSpec& s) { return s.name == name; });
     if (spec == op.attrs.end()) {
       std::string known;

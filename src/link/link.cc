@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Liveness, placement and steps of `main`. One walk over its nodes; values that share memory share a root.
+// From liveness to a memory problem, its plan, and the steps with the places of their arguments.
 #include "link/link.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/content_index.h"
 #include "base/target.h"
-#include "link/in_place.h"
 #include "link/main_function.h"
+#include "link/places.h"
 
 namespace tenon::link {
 namespace {
 
 using graph::Node;
-using graph::NodeKind;
-using graph::ValueId;
 using runtime::Argument;
 using runtime::Place;
 using runtime::Program;
 using runtime::Step;
 
 constexpr uint64_t kAlignment = runtime::kConstantAlignment;
-constexpr uint32_t kNone = UINT32_MAX;
 
 uint64_t align_up(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -51,25 +49,41 @@ class ConstantList {
   uint64_t bytes_ = 0;
 };
 
-/// What a value's memory is known to be before planning.
-struct Value {
-  uint32_t root;                  // the value whose memory it shares; itself if none
-  std::optional<Argument> place;  // of a root: fixed here, or still to be planned
-  int64_t begin = 0, end = 0;     // of a root: the steps during which it is needed
+/// Ids of buffers: the node's name in the model, or the value's number.
+class BufferNames {
+ public:
+  std::string take(const std::string& name, uint32_t value) {
+    std::string id = name.empty() ? fmt::format("%{}", value) : name;
+    std::replace(id.begin(), id.end(), ' ', '_');  // blanks separate ids in the CSV form
+    std::string candidate = id;
+    for (size_t& next = next_[id]; !taken_.insert(candidate).second;) candidate = fmt::format("{}_{}", id, ++next);
+    return candidate;
+  }
+
+ private:
+  std::set<std::string> taken_;
+  std::map<std::string, size_t> next_;
 };
 
 class Linker {
  public:
-  Linker(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch,
+  Linker(const graph::Module& module, const Liveness& liveness, const std::map<std::string, KernelScratch, std::less<>>& scratch,
          const LinkOptions& options)
-      : module_(module), scratch_(scratch), options_(options), main_(main_of(module)) {}
+      : module_(module),
+        scratch_(scratch),
+        options_(options),
+        main_(main_of(module)),
+        live_(liveness),
+        places_(liveness.regions.size()),
+        ends_(liveness.regions.size()) {}
 
   Linked run() {
     describe_interface();
-    place_params();
-    for (const Node& node : main_.nodes) visit(node);
-    place_results();
-    plan_arena();
+    place_inputs_and_constants();
+    place_outputs();
+    add_steps();
+    add_copies();
+    plan_arenas();
     resolve();
     return std::move(linked_);
   }
@@ -99,145 +113,194 @@ class Linker {
     return types;
   }
 
-  void place_params() {
-    for (uint32_t i = 0; i < main_.params.size(); ++i) define(Argument{Place::Input, i});
-  }
+  uint32_t region_of(uint32_t value) const { return live_.values[value].region; }
 
-  /// The next value: memory of its own, or that of a root.
-  void define(std::optional<Argument> place, int64_t bytes = 0, uint32_t root = kNone) {
-    auto index = static_cast<uint32_t>(values_.size());
-    int64_t now = this_step();
-    if (root == kNone) root = index;
-    values_.push_back({root, place, now, now + 1});
-    values_[root].end = std::max(values_[root].end, now + 1);
-    bytes_.push_back(bytes);
-    reads_left_.push_back(0);
-    reads_left_[root] += uses_[index];
-  }
-
-  int64_t this_step() const { return static_cast<int64_t>(linked_.program.steps.size()); }
-
-  void visit(const Node& node) {
-    switch (node.kind) {
-      case NodeKind::Constant: {
-        bool used = uses_[values_.size()] > 0;
-        define(Argument{Place::Constant, used ? constants_.add(module_.constants.at(node.callee)) : 0});
-        return;
-      }
-      case NodeKind::CallLowered: visit_call(node); return;
-      case NodeKind::Op:
-      case NodeKind::Call: fail_not_lowered(node);
+  void place_inputs_and_constants() {
+    for (uint32_t i = 0; i < main_.params.size(); ++i) places_[region_of(i)] = Argument{Place::Input, i};
+    std::vector<uint32_t> uses = graph::use_counts(main_);
+    for (const Node& node : main_.nodes) {
+      if (node.kind != graph::NodeKind::Constant) continue;
+      uint32_t value = node.first_result;
+      uint64_t offset = uses[value] > 0 ? constants_.add(module_.constants.at(node.callee)) : 0;
+      places_[region_of(value)] = Argument{Place::Constant, 0, offset};
     }
   }
 
-  void visit_call(const Node& node) {
-    if (is_view(node)) {
-      uint32_t root = values_[node.inputs[0].index].root;
-      --reads_left_[root];
-      define(std::nullopt, 0, root);
-      return;
+  /// A planned region lives in the first output that is all of it, unless the user chose a place.
+  void place_outputs() {
+    for (uint32_t i = 0; i < main_.results.size(); ++i) {
+      uint32_t value = main_.results[i].index, region = region_of(value);
+      if (!places_[region] && live_.whole(value) && !live_.regions[region].place) places_[region] = Argument{Place::Output, i};
     }
-    Step step;
-    step.flops = attribute<double>(kernel_of(module_, node).attrs, "flops", 0.0);
-    step.kernel = kernel_index(node.callee);
-    step.label = node.name.empty() ? node.callee : node.name;
-    std::vector<uint32_t> roots;
-    for (ValueId input : node.inputs) {
-      uint32_t root = values_[input.index].root;
-      values_[root].end = std::max(values_[root].end, this_step() + 1);
-      --reads_left_[root];
-      roots.push_back(root);
+  }
+
+  void add_steps() {
+    for (size_t i = 0; i < live_.regions.size(); ++i) ends_[i] = live_.regions[i].end;
+    for (size_t i = 0; i < live_.steps.size(); ++i) {
+      const Node& node = *live_.steps[i];
+      const tir::PrimFunc& kernel = kernel_of(module_, node);
+      Step step{.kernel = kernel_index(kernel)};
+      step.flops = attribute<double>(kernel.attrs, "flops", 0.0);
+      step.label = node.name.empty() ? node.callee : node.name;
+      std::vector<uint32_t> values;
+      for (graph::ValueId input : node.inputs) values.push_back(input.index);
+      for (uint32_t k = 0; k < node.types.size(); ++k) values.push_back(live_.step_results[i] + k);
+      note_memory(kernel, step.kernel, node);
+      add_step(std::move(step), std::move(values));
     }
-    std::vector<uint32_t> taken = memory_taken_over(node, roots);
-    for (size_t k = 0; k < node.types.size(); ++k) {
-      Shape shape = static_shape(node.types[k], &node, node.callee);
-      define(std::nullopt, element_count(shape) * byte_size(node.types[k].dtype), taken[k]);
-      roots.push_back(values_.back().root);
-    }
-    step_values_.push_back(std::move(roots));
+  }
+
+  void add_step(Step step, std::vector<uint32_t> values) {
     linked_.program.steps.push_back(std::move(step));
+    step_values_.push_back(std::move(values));
   }
 
-  /// For each result the operand's root whose memory it overwrites, or kNone: planned memory that nothing reads after this
-  /// step, that this step reads once, and that its loops are proven to read no later than they overwrite it.
-  std::vector<uint32_t> memory_taken_over(const Node& node, const std::vector<uint32_t>& roots) {
-    std::vector<uint32_t> taken(node.types.size(), kNone);
-    if (!options_.in_place) return taken;
-    auto [known, inserted] = in_place_.try_emplace(node.callee);
-    if (inserted) known->second = in_place_pairs(module_.prim_funcs.find(node.callee)->second);
-    for (const InPlace& pair : known->second) {
-      uint32_t root = roots[pair.input];
-      bool free = taken[pair.output] == kNone && std::find(taken.begin(), taken.end(), root) == taken.end();
-      bool last = !values_[root].place && reads_left_[root] == 0 && std::count(roots.begin(), roots.end(), root) == 1;
-      if (free && last) taken[pair.output] = root;
+  /// A result that does not live in its output is copied there at the end.
+  void add_copies() {
+    for (uint32_t i = 0; i < main_.results.size(); ++i) {
+      uint32_t value = main_.results[i].index, region = region_of(value);
+      Argument output{Place::Output, i, 0, linked_.program.outputs[i].bytes()};
+      if (places_[region] == Argument{Place::Output, i}) continue;
+      ends_[region] = static_cast<int64_t>(linked_.program.steps.size()) + 1;
+      Step copy{.kernel = Step::kCopy, .copy_bytes = output.bytes};
+      copy.label = fmt::format("copy to output {}", linked_.program.outputs[i].name);
+      copies_.emplace_back(linked_.program.steps.size(), output);
+      add_step(std::move(copy), {value});
     }
-    return taken;
   }
 
-  uint32_t kernel_index(const std::string& name) {
-    auto [it, inserted] = kernels_.try_emplace(name, static_cast<uint32_t>(linked_.program.kernels.size()));
-    if (inserted) linked_.program.kernels.push_back(name);
+  uint32_t kernel_index(const tir::PrimFunc& kernel) {
+    auto [it, inserted] = kernels_.try_emplace(kernel.name, static_cast<uint32_t>(linked_.program.kernels.size()));
+    if (!inserted) return it->second;
+    linked_.program.kernels.push_back(kernel.name);
+    const KernelScratch scratch = scratch_of(kernel.name);
+    linked_.program.kernel_memory.push_back({.constant_bytes = constants_inside(kernel),
+                                             .workspace_bytes = static_cast<uint64_t>(scratch.shared_bytes),
+                                             .worker_bytes = static_cast<uint64_t>(scratch.per_worker_bytes)});
     return it->second;
   }
 
-  /// A root that a kernel makes lives in the first output it is a result for; every other result is copied at the end.
-  void place_results() {
-    for (uint32_t i = 0; i < main_.results.size(); ++i) {
-      uint32_t root = values_[main_.results[i].index].root;
-      Argument output{Place::Output, i};
-      if (!values_[root].place) {
-        values_[root].place = output;
-        continue;
-      }
-      Step copy{.kernel = Step::kCopy, .args = {*values_[root].place, output}};
-      copy.copy_bytes = linked_.program.outputs[i].bytes();
-      copy.label = fmt::format("copy to output {}", linked_.program.outputs[i].name);
-      step_values_.emplace_back();
-      linked_.program.steps.push_back(std::move(copy));
+  static uint64_t constants_inside(const tir::PrimFunc& kernel) {
+    uint64_t bytes = 0;
+    if (!kernel.body) return bytes;
+    tir::visit(kernel.body, [&](const tir::Stmt& s) {
+      if (const tir::AllocateConst* n = tir::as<tir::AllocateConst>(s)) bytes += n->data.bytes.size();
+    });
+    return bytes;
+  }
+
+  /// The bytes of the operands and results of a kernel's first call: those of the others are the same.
+  void note_memory(const tir::PrimFunc& kernel, uint32_t index, const Node& node) {
+    if (!noted_.insert(kernel.name).second) return;
+    runtime::KernelMemory& memory = linked_.program.kernel_memory[index];
+    for (graph::ValueId input : node.inputs) {
+      bool constant = live_.regions[region_of(input.index)].source == Source::Constant;
+      (constant ? memory.constant_bytes : memory.io_bytes) += static_cast<uint64_t>(live_.values[input.index].bytes);
+    }
+    for (const TensorType& type : node.types)
+      memory.io_bytes += static_cast<uint64_t>(element_count(static_shape(type, &node, kernel.name)) * byte_size(type.dtype));
+  }
+
+  void plan_arenas() {
+    linked_.problem.pools = options_.pools;
+    add_regions();
+    add_parts();
+    add_scratch();
+    const plan::MemoryPlanner& planner = options_.planner ? *options_.planner : plan::find_planner(plan::kDefaultPlanner);
+    linked_.plan = plan::make_plan(linked_.problem, planner, options_.planner_options);
+    take_places();
+  }
+
+  /// The name of the node that makes a value.
+  const std::string& name_of(uint32_t value) const { return main_.definition({value})->name; }
+
+  void add_regions() {
+    for (uint32_t r = 0; r < live_.regions.size(); ++r) {
+      if (places_[r]) continue;
+      const Region& region = live_.regions[r];
+      buffer_of_[r] = static_cast<uint32_t>(linked_.problem.buffers.size());
+      plan::Buffer& buffer = add_buffer(names_.take(name_of(region.value), region.value), region.begin, ends_[r], region.bytes);
+      if (region.place) buffer.pin = parse_place(*region.place, options_.pools, buffer.id);
     }
   }
 
-  void plan_arena() {
-    for (uint32_t i = 0; i < values_.size(); ++i) {
-      if (values_[i].root != i || values_[i].place) continue;
-      planned_.push_back(i);
-      add_buffer(fmt::format("%{}", i), values_[i].begin, values_[i].end, bytes_[i], plan::BufferKind::Intermediate);
+  /// Values that are parts of a region, for whoever looks at the plan.
+  void add_parts() {
+    for (uint32_t v = 0; v < live_.values.size(); ++v) {
+      auto buffer = buffer_of_.find(region_of(v));
+      if (buffer == buffer_of_.end() || live_.whole(v) || live_.values[v].bytes == 0) continue;
+      const plan::Buffer& base = linked_.problem.buffers[buffer->second];
+      add_buffer(names_.take(name_of(v), v), base.begin, base.end, live_.values[v].bytes).alias =
+          plan::Alias{buffer->second, live_.values[v].offset};
+      linked_.problem.buffers.back().alignment = 1;
     }
-    std::vector<size_t> scratch_steps;
+  }
+
+  void add_scratch() {
     Program& program = linked_.program;
-    for (size_t i = 0; i < program.steps.size(); ++i) {
-      const KernelScratch needs = scratch_of(program.steps[i]);
+    for (size_t i = 0; i < live_.steps.size(); ++i) {
+      const tir::PrimFunc& kernel = kernel_of(module_, *live_.steps[i]);
+      const KernelScratch needs = scratch_of(kernel.name);
       program.worker_scratch_bytes = std::max(program.worker_scratch_bytes, static_cast<uint64_t>(needs.per_worker_bytes));
+      std::optional<std::string> place = place_of_scratch(kernel);
       if (needs.shared_bytes == 0) continue;
       auto step = static_cast<int64_t>(i);
-      scratch_steps.push_back(i);
-      add_buffer(fmt::format("scratch-{}", i), step, step + 1, needs.shared_bytes, plan::BufferKind::Workspace);
+      scratch_buffers_.emplace_back(i, linked_.problem.buffers.size());
+      plan::Buffer& buffer =
+          add_buffer(names_.take("scratch of " + program.steps[i].label, 0), step, step + 1, needs.shared_bytes);
+      buffer.kind = plan::BufferKind::Workspace;
+      if (place) buffer.pin = parse_place(*place, options_.pools, buffer.id);
     }
-    linked_.plan = plan::make_plan(linked_.problem, plan::find_planner(plan::kDefaultPlanner));
-    for (size_t i = 0; i < planned_.size(); ++i)
-      values_[planned_[i]].place =
-          Argument{Place::Arena, static_cast<uint64_t>(linked_.plan.offset_of(static_cast<uint32_t>(i)))};
-    for (size_t i = 0; i < scratch_steps.size(); ++i)
-      program.steps[scratch_steps[i]].shared_scratch =
-          static_cast<uint64_t>(linked_.plan.offset_of(static_cast<uint32_t>(planned_.size() + i)));
-    program.arena_bytes = static_cast<uint64_t>(linked_.plan.peak_bytes);
-    program.arena_lower_bound = static_cast<uint64_t>(linked_.plan.lower_bound_bytes);
   }
 
-  void add_buffer(std::string id, int64_t begin, int64_t end, int64_t bytes, plan::BufferKind kind) {
-    linked_.problem.buffers.push_back(
-        {.id = std::move(id), .begin = begin, .end = end, .size = bytes, .alignment = kAlignment, .kind = kind});
+  plan::Buffer& add_buffer(std::string id, int64_t begin, int64_t end, int64_t bytes) {
+    return linked_.problem.buffers.emplace_back(
+        plan::Buffer{.id = std::move(id), .begin = begin, .end = end, .size = bytes, .alignment = kAlignment});
   }
 
-  KernelScratch scratch_of(const Step& step) const {
-    if (step.kernel == Step::kCopy) return {};
-    auto it = scratch_.find(linked_.program.kernels[step.kernel]);
+  KernelScratch scratch_of(const std::string& kernel) const {
+    auto it = scratch_.find(kernel);
     return it == scratch_.end() ? KernelScratch{} : it->second;
+  }
+
+  Argument place_of(size_t buffer) const {
+    auto index = static_cast<uint32_t>(buffer);
+    return {Place::Arena, linked_.plan.pool_of(index), static_cast<uint64_t>(linked_.plan.offset_of(index))};
+  }
+
+  void take_places() {
+    Program& program = linked_.program;
+    for (auto [region, buffer] : buffer_of_) places_[region] = place_of(buffer);
+    for (auto [step, buffer] : scratch_buffers_) {
+      program.steps[step].shared_scratch = place_of(buffer);
+      program.steps[step].shared_scratch.bytes = static_cast<uint64_t>(linked_.problem.buffers[buffer].size);
+    }
+    for (size_t p = 0; p < options_.pools.size(); ++p)
+      program.arenas.push_back({options_.pools[p].name, static_cast<uint64_t>(linked_.plan.pools[p].peak_bytes),
+                                static_cast<uint64_t>(linked_.plan.pools[p].lower_bound_bytes)});
+    program.arena_lower_bound = static_cast<uint64_t>(linked_.plan.lower_bound_bytes);
+    program.planner = linked_.plan.planner;
+    program.plan_optimal = linked_.plan.optimal;
+    program.plan_time_limit_ms = static_cast<uint64_t>(linked_.plan.wall_limit_ms);
+    for (uint32_t i = 0; i < linked_.problem.buffers.size(); ++i) {
+      const plan::Buffer& b = linked_.problem.buffers[i];
+      if (b.alias || b.size == 0) continue;
+      Argument place = place_of(i);
+      program.regions.push_back({b.id, place.index, place.offset, static_cast<uint64_t>(b.size), static_cast<uint64_t>(b.begin),
+                                 static_cast<uint64_t>(b.end)});
+    }
   }
 
   void resolve() {
     for (size_t i = 0; i < step_values_.size(); ++i)
-      for (uint32_t root : step_values_[i]) linked_.program.steps[i].args.push_back(*values_[root].place);
+      for (uint32_t value : step_values_[i]) {
+        const ValueMemory& memory = live_.values[value];
+        Argument argument = *places_[memory.region];
+        argument.offset += static_cast<uint64_t>(memory.offset);
+        argument.bytes = static_cast<uint64_t>(memory.bytes);
+        linked_.program.steps[i].args.push_back(argument);
+      }
+    for (const auto& [step, output] : copies_) linked_.program.steps[step].args.push_back(output);
     linked_.program.constants_bytes = constants_.bytes();
     linked_.constants = std::move(constants_).finish();
   }
@@ -246,23 +309,25 @@ class Linker {
   const std::map<std::string, KernelScratch, std::less<>>& scratch_;
   const LinkOptions& options_;
   const graph::Function& main_;
+  const Liveness& live_;
   Linked linked_;
-  std::vector<uint32_t> uses_ = graph::use_counts(main_);
   ConstantList constants_;
-  std::vector<Value> values_;         // by value id
-  std::vector<int64_t> bytes_;        // of what kernels make
-  std::vector<uint32_t> reads_left_;  // of a root: operands and results of `main` to come that are its memory
-  std::map<std::string, std::vector<InPlace>, std::less<>> in_place_;  // by kernel
+  std::vector<std::optional<Argument>> places_;  // by region: where it begins, once that is known
+  std::vector<int64_t> ends_;                    // by region, with the copies at the end
   std::map<std::string, uint32_t, std::less<>> kernels_;
-  std::vector<std::vector<uint32_t>> step_values_;  // per step, the root behind each argument
-  std::vector<uint32_t> planned_;                   // the roots in the arena
+  std::set<std::string> noted_;
+  std::vector<std::vector<uint32_t>> step_values_;  // the values behind each step's arguments
+  std::vector<std::pair<size_t, Argument>> copies_;
+  BufferNames names_;
+  std::map<uint32_t, uint32_t> buffer_of_;                  // by planned region
+  std::vector<std::pair<size_t, size_t>> scratch_buffers_;  // step and buffer
 };
 
 }  // namespace
 
-Linked link_program(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch,
-                    const LinkOptions& options) {
-  return Linker(module, scratch, options).run();
+Linked link_program(const graph::Module& module, const Liveness& liveness,
+                    const std::map<std::string, KernelScratch, std::less<>>& scratch, const LinkOptions& options) {
+  return Linker(module, liveness, scratch, options).run();
 }
 
 }  // namespace tenon::link

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "link/liveness.h"
 #include "runtime/program.h"
 #include "tenon/plan.h"
 
@@ -26,15 +27,15 @@ struct Linked {
 };
 
 struct LinkOptions {
-  bool in_place = true;  // a result may overwrite an operand where its kernel's loops prove it safe (in_place.h)
+  std::vector<plan::Pool> pools = {plan::Pool{}};
+  const plan::MemoryPlanner* planner = nullptr;  // null: the default one
+  plan::PlannerOptions planner_options;
 };
 
-/// Needs a module in which `main` holds only constants and `call_lowered` of scheduled loop functions; `scratch` has an entry
-/// for each of them that needs any. A `call_lowered` with the attribute `view` (its one result holds the bytes of its one
-/// operand) becomes no step: its result is its operand's memory. A result is written where the output lies; one that is an
-/// input, a constant or another output is copied there at the end. Throws CompileError (unsupported) naming a node that was
-/// not lowered, or an input without a static shape.
-Linked link_program(const graph::Module& module, const std::map<std::string, KernelScratch, std::less<>>& scratch,
-                    const LinkOptions& options = {});
+/// Needs the liveness of the module, and for each loop function that runs its scratch, if it needs any. A result is written
+/// where the output lies; one that is an input, a constant, a part of a value, pinned or another output is copied there at the
+/// end. Throws what analyse_liveness, the planner and the checker throw.
+Linked link_program(const graph::Module& module, const Liveness& liveness,
+                    const std::map<std::string, KernelScratch, std::less<>>& scratch, const LinkOptions& options = {});
 
 }  // namespace tenon::link

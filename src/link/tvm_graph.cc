@@ -45,7 +45,7 @@ class TvmLinker {
   };
 
  public:
-  explicit TvmLinker(const graph::Module& module) : module_(module), main_(main_of(module)) {}
+  TvmLinker(const graph::Module& module, const Liveness& liveness) : module_(module), main_(main_of(module)), live_(liveness) {}
 
   TvmLinked run() {
     linked_.graph.rows.push_back(0);
@@ -53,7 +53,8 @@ class TvmLinker {
     for (const Node& node : main_.nodes) visit(node);
     for (ValueId result : main_.results) {
       linked_.graph.heads.push_back(entries_[result.index]);
-      use(result);
+      Memory memory = memory_of(entries_[result.index]);
+      if (memory.planned) linked_.problem.buffers[memory.index].end = static_cast<int64_t>(live_.steps.size()) + 1;
     }
     assign_storage();
     return std::move(linked_);
@@ -128,29 +129,21 @@ class TvmLinker {
     for (ValueId input : node.inputs) {
       const GraphTensor& tensor = linked_.graph.tensor(entries_[input.index]);
       kernel.parameters.push_back({tensor.dtype, tensor.shape});
-      use(input);
     }
     for (const TensorType& type : node.types) kernel.parameters.push_back({type.dtype, static_shape(type, &node, node.callee)});
     GraphNode& call = add_node(names_.take("tvmgen_default_" + node.callee));
     for (ValueId input : node.inputs) call.inputs.push_back(entries_[input.index]);
     for (size_t i = node.inputs.size(); i < kernel.parameters.size(); ++i) {
       std::vector<plan::Buffer>& buffers = linked_.problem.buffers;
-      std::string id = fmt::format("%{}", entries_.size());
-      define(add_tensor(kernel.parameters[i].dtype, kernel.parameters[i].shape, {true, buffers.size()}));
-      buffers.push_back({.id = id,
-                         .begin = step_,
-                         .end = step_ + 1,
-                         .size = static_cast<int64_t>(linked_.graph.tensors.back().bytes()),
+      const Region& region = live_.regions[live_.values[entries_.size()].region];
+      buffers.push_back({.id = fmt::format("%{}", entries_.size()),
+                         .begin = region.begin,
+                         .end = region.end,
+                         .size = region.bytes,
                          .alignment = kAlignment});
+      define(add_tensor(kernel.parameters[i].dtype, kernel.parameters[i].shape, {true, buffers.size() - 1}));
     }
     call.function = symbol_of(std::move(kernel));
-    ++step_;
-  }
-
-  /// The memory of a value is needed by the call that is added now, or at the end.
-  void use(ValueId value) {
-    Memory memory = memory_of(entries_[value.index]);
-    if (memory.planned) linked_.problem.buffers[memory.index].end = step_ + 1;
   }
 
   std::string symbol_of(TvmKernel kernel) {
@@ -175,19 +168,19 @@ class TvmLinker {
 
   const graph::Module& module_;
   const graph::Function& main_;
+  const Liveness& live_;
   TvmLinked linked_;
   NameSupply names_, symbols_;
   std::vector<uint32_t> uses_ = graph::use_counts(main_);
   std::vector<Entry> entries_;  // by value id
   std::vector<Memory> memory_;  // by tensor of the graph
   size_t own_storage_ = 0;
-  int64_t step_ = 0;
   std::map<std::string, Entry, std::less<>> constants_;
   std::map<std::string, std::vector<size_t>, std::less<>> kernels_;
 };
 
 }  // namespace
 
-TvmLinked link_tvm(const graph::Module& module) { return TvmLinker(module).run(); }
+TvmLinked link_tvm(const graph::Module& module, const Liveness& liveness) { return TvmLinker(module, liveness).run(); }
 
 }  // namespace tenon::link

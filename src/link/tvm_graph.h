@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "link/liveness.h"
 #include "runtime/tvm_graph.h"
 #include "runtime/tvm_params.h"
 #include "tenon/plan.h"
@@ -32,9 +33,9 @@ struct TvmLinked {
   plan::MemoryPlan plan;          // checked
 };
 
-/// Needs what link_program needs. Inputs keep their names, unnamed ones are called `input`; constants keep theirs where no
-/// input has it. Views become `__nop`. Inputs and constants have storage of their own; results share by the reference's
-/// planner. Throws as link_program does.
-TvmLinked link_tvm(const graph::Module& module);
+/// Needs the module's liveness without results in place and parts, which storage ids cannot say. Inputs keep their names, unnamed
+/// ones are called `input`; constants keep theirs where no input has it. Views become `__nop`. Inputs and constants have storage
+/// of their own; results share by the reference's planner. Throws what the planner throws.
+TvmLinked link_tvm(const graph::Module& module, const Liveness& liveness);
 
 }  // namespace tenon::link

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `auto`, which takes the planners in order of their cost until one reaches the bound, and `exact`, which searches on for long.
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "plan/planners.h"
@@ -43,17 +45,29 @@ std::vector<Part> parts_of(const std::vector<Item>& items, const std::vector<Pla
   return parts;
 }
 
-/// The largest sum of live bytes of some items.
-int64_t live_bytes(const std::vector<Item>& items, const std::vector<uint32_t>& of) {
-  std::vector<std::pair<int64_t, int64_t>> changes;  // ends before beginnings, as their change is negative
+/// What no layout of some items in one pool goes below: the largest sum of live bytes, where all but the highest item take up
+/// their alignment.
+int64_t live_bytes(const std::vector<Item>& items, const std::vector<uint32_t>& of, int64_t pool_alignment) {
+  int64_t alignment = std::numeric_limits<int64_t>::max();  // of every item's offset
+  for (uint32_t i : of) alignment = std::min(alignment, std::max(items[i].alignment, pool_alignment));
+  std::vector<std::tuple<int64_t, bool, uint32_t>> changes;  // point, whether it begins, item: ends come first
   for (uint32_t i : of)
     for (auto [begin, end] : items[i].pieces) {
-      changes.emplace_back(begin, items[i].size);
-      changes.emplace_back(end, -items[i].size);
+      changes.emplace_back(begin, true, i);
+      changes.emplace_back(end, false, i);
     }
   std::sort(changes.begin(), changes.end());
   int64_t alive = 0, most = 0;
-  for (auto [point, change] : changes) most = std::max(most, alive += change);
+  std::multiset<int64_t> filling;
+  for (auto [point, begins, i] : changes) {
+    int64_t size = align_up(items[i].size, alignment);
+    alive += begins ? size : -size;
+    if (begins)
+      filling.insert(size - items[i].size);
+    else
+      filling.erase(filling.find(size - items[i].size));
+    if (!filling.empty()) most = std::max(most, alive - *filling.rbegin());
+  }
   return most;
 }
 
@@ -65,7 +79,7 @@ class PartImprover {
 
   /// Nothing below `target` is of use, since another part or pool is that high anyway.
   void run(Part& part, int64_t target, std::vector<Place>& places) {
-    part.bound = live_bytes(items_, part.items);
+    part.bound = live_bytes(items_, part.items, pool_.alignment);
     if (part.peak <= std::max(part.bound, target) || !part.searchable || part.items.size() > kMostSearched) return;
     if (part.items.size() * part.items.size() / 2 > budget_.left()) return;
     std::vector<SkylineBlock> blocks;

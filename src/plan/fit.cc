@@ -3,13 +3,14 @@
 #include "plan/fit.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <tuple>
 
 namespace tenon::plan {
 namespace {
 
-constexpr size_t kChunk = 256;          // blocks
+constexpr size_t kChunk = 256;          // items
 constexpr uint64_t kStepsPerItem = 16;  // what finding the items that it meets costs
 
 /// How many pairs of items have lifetimes that meet.
@@ -36,17 +37,31 @@ Fitter::Fitter(const LivenessProblem& problem, const Items& items) : pools_(prob
   for (uint32_t i = 0; i < by_begin_.size(); ++i) rank_[by_begin_[i]] = i;
   while (leaves_ < items_.size()) leaves_ *= 2;
   placed_.resize(items_.size());
+  rank_points();
+  gaps_ = std::any_of(items_.begin(), items_.end(), [](const Item& i) { return i.pieces.size() > 1; });
   uint64_t count = items_.size();
   dense_ = count_conflicts(items_, by_begin_) > count * count / 64;
 }
 
-Fitter::Block Fitter::block_of(uint32_t item, const Place& place) const {
-  const Item& i = items_[item];
-  return {place.offset, place.offset + i.size, i.begin(), i.end(), item, place.pool, i.pieces.size() > 1};
+void Fitter::rank_points() {
+  std::vector<int64_t> points;
+  for (const Item& item : items_) {
+    points.push_back(item.begin());
+    points.push_back(item.end());
+  }
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  auto rank = [&](int64_t point) {
+    return static_cast<int32_t>(std::lower_bound(points.begin(), points.end(), point) - points.begin());
+  };
+  for (const Item& item : items_) {
+    begin_.push_back(rank(item.begin()));
+    finish_.push_back(rank(item.end()));
+  }
 }
 
 void Fitter::start() {
-  blocks_.assign(1, {});
+  chunks_.assign(pools_.size(), std::vector<Chunk>(1));
   latest_end_.assign(2 * leaves_, INT64_MIN);
 }
 
@@ -64,30 +79,61 @@ Layout Fitter::place(std::span<const uint32_t> order, uint64_t& steps) {
 void Fitter::place_one(uint32_t index, Layout& layout, uint64_t& steps) {
   const Item& item = items_[index];
   steps += kStepsPerItem;
-  if (!dense_) {
-    blocks_[0].clear();
-    auto later =
-        std::partition_point(by_begin_.begin(), by_begin_.end(), [&](uint32_t i) { return items_[i].begin() < item.end(); });
-    collect(1, 0, leaves_, static_cast<size_t>(later - by_begin_.begin()), item);
-    std::sort(blocks_[0].begin(), blocks_[0].end(), [](const Block& a, const Block& b) { return a.offset < b.offset; });
-  }
+  if (!dense_) gather(index);
   Place place = choose(index, layout, steps);
   layout.places[index] = placed_[index] = place;
   layout.peaks[place.pool] = std::max(layout.peaks[place.pool], place.offset + item.size);
-  Block block = block_of(index, place);
-  if (dense_) return insert(block);
+  if (dense_) return insert(index);
   for (size_t node = leaves_ + rank_[index]; node > 0; node /= 2) latest_end_[node] = std::max(latest_end_[node], item.end());
 }
 
-void Fitter::insert(const Block& block) {
-  auto before = [](const Block& a, const Block& b) { return a.offset < b.offset; };
-  auto chunk = std::upper_bound(blocks_.begin(), blocks_.end() - 1, block,
-                                [](const Block& a, const std::vector<Block>& c) { return a.offset < c.back().offset; });
-  chunk->insert(std::upper_bound(chunk->begin(), chunk->end(), block, before), block);
+/// Fills the chunks with the placed items that `index` may meet.
+void Fitter::gather(uint32_t index) {
+  const Item& item = items_[index];
+  found_.clear();
+  auto later =
+      std::partition_point(by_begin_.begin(), by_begin_.end(), [&](uint32_t i) { return items_[i].begin() < item.end(); });
+  collect(1, 0, leaves_, static_cast<size_t>(later - by_begin_.begin()), item);
+  std::sort(found_.begin(), found_.end(), [&](uint32_t a, uint32_t b) { return placed_[a].offset < placed_[b].offset; });
+  for (std::vector<Chunk>& chunks : chunks_) chunks.assign(1, {});
+  for (uint32_t i : found_) {
+    std::vector<Chunk>& chunks = chunks_[placed_[i].pool];
+    if (chunks.back().size() == kChunk) chunks.emplace_back();
+    insert_at(chunks.back(), chunks.back().size(), i);
+  }
+}
+
+void Fitter::insert_at(Chunk& chunk, size_t at, uint32_t item) const {
+  auto put = [&](auto& column, auto value) { column.insert(column.begin() + static_cast<std::ptrdiff_t>(at), value); };
+  put(chunk.begin, begin_[item]);
+  put(chunk.finish, finish_[item]);
+  put(chunk.offset, placed_[item].offset);
+  put(chunk.end, placed_[item].offset + items_[item].size);
+  put(chunk.item, item);
+  chunk.first_begin = std::min(chunk.first_begin, begin_[item]);
+  chunk.last_finish = std::max(chunk.last_finish, finish_[item]);
+}
+
+Fitter::Chunk Fitter::upper_half(Chunk& chunk) const {
+  Chunk lower, upper;
+  for (size_t i = 0; i < chunk.size(); ++i) {
+    Chunk& half = i < chunk.size() / 2 ? lower : upper;
+    insert_at(half, half.size(), chunk.item[i]);
+  }
+  chunk = std::move(lower);
+  return upper;
+}
+
+void Fitter::insert(uint32_t item) {
+  int64_t offset = placed_[item].offset;
+  std::vector<Chunk>& chunks = chunks_[placed_[item].pool];
+  auto chunk = std::upper_bound(chunks.begin(), chunks.end() - 1, offset,
+                                [](int64_t value, const Chunk& c) { return value < c.offset.back(); });
+  auto at = std::upper_bound(chunk->offset.begin(), chunk->offset.end(), offset) - chunk->offset.begin();
+  insert_at(*chunk, static_cast<size_t>(at), item);
   if (chunk->size() < kChunk) return;
-  std::vector<Block> upper(chunk->begin() + kChunk / 2, chunk->end());
-  chunk->erase(chunk->begin() + kChunk / 2, chunk->end());
-  blocks_.insert(chunk + 1, std::move(upper));
+  Chunk upper = upper_half(*chunk);
+  chunks.insert(chunk + 1, std::move(upper));
 }
 
 Place Fitter::choose(uint32_t index, Layout& layout, uint64_t& steps) const {
@@ -95,7 +141,7 @@ Place Fitter::choose(uint32_t index, Layout& layout, uint64_t& steps) const {
   std::optional<Place> best;
   int64_t least_missing = 0;
   for (uint32_t pool : item.pools) {
-    int64_t offset = lowest_fit(item, pool, steps);
+    int64_t offset = lowest_fit(index, pool, steps);
     int64_t limit = pools_[pool].limit;
     int64_t missing = limit == kUnlimited ? 0 : offset + item.size - limit;
     if (missing <= 0) return {pool, offset};
@@ -108,20 +154,44 @@ Place Fitter::choose(uint32_t index, Layout& layout, uint64_t& steps) const {
   return *best;
 }
 
+/// The indices of the items whose lifetimes meet [begin, finish), in order; without branches, which would often go wrong.
+size_t Fitter::those_that_meet(const Chunk& chunk, int32_t begin, int32_t finish, std::span<uint32_t> indices) {
+  std::array<uint32_t, kChunk> meets;
+  size_t count = chunk.size(), found = 0;
+  const int32_t *begins = chunk.begin.data(), *finishes = chunk.finish.data();
+  for (size_t i = 0; i < count; ++i)
+    meets[i] = static_cast<uint32_t>(begins[i] < finish) & static_cast<uint32_t>(finishes[i] > begin);
+  for (size_t i = 0; i < count; ++i) {
+    indices[found] = static_cast<uint32_t>(i);
+    found += meets[i];
+  }
+  return found;
+}
+
 /// A pin is taken as it is: the checker says if it collides with another.
-int64_t Fitter::lowest_fit(const Item& item, uint32_t pool, uint64_t& steps) const {
+int64_t Fitter::lowest_fit(uint32_t index, uint32_t pool, uint64_t& steps) const {
+  const Item& item = items_[index];
   if (item.offset) return *item.offset;
-  int64_t alignment = std::max(item.alignment, pools_[pool].alignment), offset = 0;
-  int64_t begin = item.begin(), end = item.end();
-  bool gaps = item.pieces.size() > 1;
-  for (const std::vector<Block>& chunk : blocks_)
-    for (const Block& block : chunk) {
-      ++steps;
-      if (block.begin >= end || block.finish <= begin || block.pool != pool) continue;
-      if ((gaps || block.gaps) && !alive_together(item, items_[block.item])) continue;
-      if (block.offset - item.size >= offset) return offset;
-      offset = std::max(offset, align_up(block.end, alignment));
+  int64_t alignment = std::max(item.alignment, pools_[pool].alignment), size = item.size, offset = 0;
+  int32_t begin = begin_[index], finish = finish_[index];
+  std::array<uint32_t, kChunk> meet;
+  for (const Chunk& chunk : chunks_[pool]) {
+    if (chunk.first_begin >= finish || chunk.last_finish <= begin) {
+      steps += chunk.size() > 0;
+      continue;
     }
+    size_t count = those_that_meet(chunk, begin, finish, meet);
+    for (size_t k = 0; k < count; ++k) {
+      uint32_t i = meet[k];
+      if (gaps_ && !alive_together(item, items_[chunk.item[i]])) continue;
+      if (chunk.offset[i] - size >= offset) {
+        steps += i + 1;
+        return offset;
+      }
+      offset = std::max(offset, align_up(chunk.end[i], alignment));
+    }
+    steps += chunk.size();
+  }
   return offset;
 }
 
@@ -129,8 +199,7 @@ int64_t Fitter::lowest_fit(const Item& item, uint32_t pool, uint64_t& steps) con
 void Fitter::collect(size_t node, size_t first, size_t last, size_t limit, const Item& with) {
   if (first >= limit || latest_end_[node] <= with.begin()) return;
   if (last - first == 1) {
-    uint32_t index = by_begin_[first];
-    blocks_[0].push_back(block_of(index, placed_[index]));
+    found_.push_back(by_begin_[first]);
     return;
   }
   size_t middle = (first + last) / 2;

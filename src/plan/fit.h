@@ -29,31 +29,38 @@ class Fitter {
   Layout place(std::span<const uint32_t> order, uint64_t& steps);
 
  private:
-  struct Block {
-    int64_t offset, end;    // bytes
-    int64_t begin, finish;  // hull of its lifetime
-    uint32_t item;
-    uint32_t pool;
-    bool gaps;  // in that lifetime
+  /// Placed items by offset, each member one of their properties, so that a look at one touches little memory.
+  struct Chunk {
+    std::vector<int32_t> begin, finish;  // hull of its lifetime, as ranks among all program points
+    std::vector<int64_t> offset, end;    // bytes
+    std::vector<uint32_t> item;
+    int32_t first_begin = INT32_MAX, last_finish = 0;
+    size_t size() const { return item.size(); }
   };
-  Block block_of(uint32_t item, const Place& place) const;
+  void insert_at(Chunk& chunk, size_t at, uint32_t item) const;
+  Chunk upper_half(Chunk& chunk) const;
+  void insert(uint32_t item);
+  void rank_points();
   void start();
-  void insert(const Block& block);
+  void gather(uint32_t item);
   void place_one(uint32_t item, Layout& layout, uint64_t& steps);
   Place choose(uint32_t item, Layout& layout, uint64_t& steps) const;
-  int64_t lowest_fit(const Item& item, uint32_t pool, uint64_t& steps) const;
+  int64_t lowest_fit(uint32_t item, uint32_t pool, uint64_t& steps) const;
+  static size_t those_that_meet(const Chunk& chunk, int32_t begin, int32_t finish, std::span<uint32_t> indices);
   void collect(size_t node, size_t first, size_t last, size_t limit, const Item& with);
 
   const std::vector<Pool>& pools_;
   const std::vector<Item>& items_;
   std::vector<uint32_t> by_begin_, rank_;
+  std::vector<int32_t> begin_, finish_;  // by item, ranks among all program points
   // A tree over the items by begin; each node holds the latest end of the placed ones below it.
   std::vector<int64_t> latest_end_;
   size_t leaves_ = 1;
-  std::vector<Place> placed_;  // by item
-  std::vector<std::vector<Block>>
-      blocks_;          // those that may meet the next item, by offset; in chunks that are quick to insert into
-  bool dense_ = false;  // blocks_ holds all placed items
+  std::vector<Place> placed_;               // by item
+  std::vector<uint32_t> found_;             // items that may meet the next one
+  std::vector<std::vector<Chunk>> chunks_;  // by pool, those that may meet the next item, in chunks that are quick to insert into
+  bool dense_ = false;                      // chunks_ holds all placed items
+  bool gaps_ = false;                       // an item has some
 };
 
 }  // namespace tenon::plan

@@ -26,10 +26,12 @@ struct TensorSpec {
 
 enum class Place : uint8_t { Input, Output, Constant, Arena };
 
-/// Where one kernel argument lies: the index of an input or output, or bytes from the start of constants or arena.
+/// Where one kernel argument lies: `offset` bytes from the start of an input, an output, the constants or an arena.
 struct Argument {
   Place place = Place::Arena;
-  uint64_t value = 0;
+  uint32_t index = 0;  // which input, output or arena
+  uint64_t offset = 0;
+  uint64_t bytes = 0;  // 0 also if it isn't known
   bool operator==(const Argument&) const = default;
 };
 
@@ -37,13 +39,38 @@ struct Step {
   /// In place of a kernel: copies `copy_bytes` from the first argument to the second.
   static constexpr uint32_t kCopy = UINT32_MAX;
 
-  uint32_t kernel = 0;          // index into `kernels`, or kCopy
-  std::vector<Argument> args;   // inputs then outputs
-  uint64_t shared_scratch = 0;  // arena offset of the kernel's shared scratch
+  uint32_t kernel = 0;         // index into `kernels`, or kCopy
+  std::vector<Argument> args;  // inputs then outputs
+  Argument shared_scratch;     // the kernel's shared scratch, in an arena
   uint64_t copy_bytes = 0;
   std::string label;  // for profiles: the nodes it stands for
   double flops = 0;   // multiply-adds counted as two; 0 if unknown
   bool operator==(const Step&) const = default;
+};
+
+/// Memory that a session makes for one pool of the plan.
+struct Arena {
+  std::string name;
+  uint64_t bytes = 0, lower_bound = 0;
+  bool operator==(const Arena&) const = default;
+};
+
+/// A part of an arena and the steps [begin, end) during which it holds something; for the debug mode, which gives each region
+/// memory of its own. Regions that are needed at one time never overlap.
+struct Region {
+  std::string name;
+  uint32_t arena = 0;
+  uint64_t offset = 0, bytes = 0, begin = 0, end = 0;
+  bool operator==(const Region&) const = default;
+};
+
+/// Memory that one kernel touches in a call, as its loop function declares it.
+struct KernelMemory {
+  uint64_t io_bytes = 0;         // inputs that are no constants, and outputs
+  uint64_t constant_bytes = 0;   // operands that are constants in every call, and those inside
+  uint64_t workspace_bytes = 0;  // shared scratch
+  uint64_t worker_bytes = 0;     // scratch of each worker
+  bool operator==(const KernelMemory&) const = default;
 };
 
 struct Program {
@@ -54,10 +81,17 @@ struct Program {
   std::vector<TensorSpec> inputs, outputs;
   std::vector<std::string> kernels;  // symbol names
   std::vector<Step> steps;
-  uint64_t arena_bytes = 0;  // planned values and shared scratch
-  uint64_t arena_lower_bound = 0;
+  std::vector<KernelMemory> kernel_memory;  // one for each kernel, or none if it isn't known
+  std::vector<Arena> arenas;                // planned values and shared scratch
+  std::vector<Region> regions;              // of all arenas; none if they aren't known
+  uint64_t arena_lower_bound = 0;           // of all arenas together
+  std::string planner;                      // that chose the regions' places; empty if none did
+  bool plan_optimal = false;                // no plan takes less, which is proven
+  uint64_t plan_time_limit_ms = 0;    // after which its search was stopped, so that the plan depends on the machine; 0: none
   uint64_t worker_scratch_bytes = 0;  // for each worker
   uint64_t constants_bytes = 0;
+
+  uint64_t arena_bytes() const;
 };
 
 /// A program with its code and constants in place; immutable, shared by sessions.
@@ -68,6 +102,12 @@ struct Executable {
   const std::byte* constants = nullptr;
   std::shared_ptr<const void> owner;  // keeps code and constants alive
 };
+
+inline uint64_t Program::arena_bytes() const {
+  uint64_t sum = 0;
+  for (const Arena& arena : arenas) sum += arena.bytes;
+  return sum;
+}
 
 /// Throws CompileError (mismatch) naming the first CPU feature that the program uses and this machine lacks.
 void check_host(const Program& program);

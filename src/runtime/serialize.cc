@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "base/diagnostic.h"
 
@@ -38,12 +39,28 @@ class Writer {
   }
   void put(const Argument& argument) {
     put<uint8_t>(static_cast<uint8_t>(argument.place));
-    put<uint64_t>(argument.value);
+    put<uint32_t>(argument.index);
+    put<uint64_t>(argument.offset);
+    put<uint64_t>(argument.bytes);
+  }
+  void put(const Arena& arena) {
+    put(arena.name);
+    put<uint64_t>(arena.bytes);
+    put<uint64_t>(arena.lower_bound);
+  }
+  void put(const Region& region) {
+    put(region.name);
+    put<uint32_t>(region.arena);
+    for (uint64_t number : {region.offset, region.bytes, region.begin, region.end}) put<uint64_t>(number);
+  }
+  void put(const KernelMemory& memory) {
+    for (uint64_t bytes : {memory.io_bytes, memory.constant_bytes, memory.workspace_bytes, memory.worker_bytes})
+      put<uint64_t>(bytes);
   }
   void put(const Step& step) {
     put<uint32_t>(step.kernel);
     put_all(step.args);
-    put<uint64_t>(step.shared_scratch);
+    put(step.shared_scratch);
     put<uint64_t>(step.copy_bytes);
     put(step.label);
     put<double>(step.flops);
@@ -68,6 +85,7 @@ class Reader {
   void get(T& value) {
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
   }
+  void get(bool& value) { value = below(2, "a truth value") == 1; }
   void get(std::string& text) {
     uint64_t size = 0;
     get(size);
@@ -84,7 +102,22 @@ class Reader {
   }
   void get(Argument& argument) {
     argument.place = static_cast<Place>(below(4, "a place"));
-    get(argument.value);
+    get(argument.index);
+    get(argument.offset);
+    get(argument.bytes);
+  }
+  void get(Arena& arena) {
+    get(arena.name);
+    get(arena.bytes);
+    get(arena.lower_bound);
+  }
+  void get(Region& region) {
+    get(region.name);
+    get(region.arena);
+    for (uint64_t* number : {&region.offset, &region.bytes, &region.begin, &region.end}) get(*number);
+  }
+  void get(KernelMemory& memory) {
+    for (uint64_t* bytes : {&memory.io_bytes, &memory.constant_bytes, &memory.workspace_bytes, &memory.worker_bytes}) get(*bytes);
   }
   void get(Step& step) {
     get(step.kernel);
@@ -119,31 +152,33 @@ class Reader {
   std::span<const std::byte> left_;
 };
 
-void check_argument(const Program& program, const Argument& argument) {
-  bool good = false;
+/// Bytes of the memory that an argument lies in; none if there is no such memory.
+std::optional<uint64_t> bytes_of(const Program& program, const Argument& argument) {
   switch (argument.place) {
-    case Place::Input: good = argument.value < program.inputs.size(); break;
-    case Place::Output: good = argument.value < program.outputs.size(); break;
-    case Place::Constant: good = argument.value <= program.constants_bytes; break;
-    case Place::Arena: good = argument.value <= program.arena_bytes; break;
+    case Place::Input:
+      if (argument.index < program.inputs.size()) return program.inputs[argument.index].bytes();
+      break;
+    case Place::Output:
+      if (argument.index < program.outputs.size()) return program.outputs[argument.index].bytes();
+      break;
+    case Place::Constant: return program.constants_bytes;
+    case Place::Arena:
+      if (argument.index < program.arenas.size()) return program.arenas[argument.index].bytes;
+      break;
   }
-  if (!good) damaged("an argument outside its memory");
+  return std::nullopt;
 }
 
 /// Bytes from an argument's start to the end of its memory.
 uint64_t room(const Program& program, const Argument& argument) {
-  switch (argument.place) {
-    case Place::Input: return program.inputs[argument.value].bytes();
-    case Place::Output: return program.outputs[argument.value].bytes();
-    case Place::Constant: return program.constants_bytes - argument.value;
-    case Place::Arena: return program.arena_bytes - argument.value;
-  }
-  return 0;
+  std::optional<uint64_t> bytes = bytes_of(program, argument);
+  if (!bytes || argument.offset > *bytes || argument.bytes > *bytes - argument.offset) damaged("an argument outside its memory");
+  return *bytes - argument.offset;
 }
 
 void check_step(const Program& program, const Step& step) {
-  for (const Argument& argument : step.args) check_argument(program, argument);
-  if (step.shared_scratch > program.arena_bytes) damaged("scratch outside the arena");
+  for (const Argument& argument : step.args) room(program, argument);
+  if (step.shared_scratch != Argument{}) room(program, step.shared_scratch);
   if (step.kernel != Step::kCopy) {
     if (step.kernel >= program.kernels.size()) damaged("an unknown kernel");
     return;
@@ -164,8 +199,13 @@ std::string serialize(const Program& program) {
   writer.put_all(program.outputs);
   writer.put_all(program.kernels);
   writer.put_all(program.steps);
-  writer.put<uint64_t>(program.arena_bytes);
+  writer.put_all(program.kernel_memory);
+  writer.put_all(program.arenas);
+  writer.put_all(program.regions);
   writer.put<uint64_t>(program.arena_lower_bound);
+  writer.put(program.planner);
+  writer.put<uint8_t>(program.plan_optimal);
+  writer.put<uint64_t>(program.plan_time_limit_ms);
   writer.put<uint64_t>(program.worker_scratch_bytes);
   writer.put<uint64_t>(program.constants_bytes);
   return std::move(writer).finish();
@@ -182,12 +222,18 @@ Program deserialize(std::span<const std::byte> bytes) {
   reader.get_all(program.outputs);
   reader.get_all(program.kernels);
   reader.get_all(program.steps);
-  reader.get(program.arena_bytes);
+  reader.get_all(program.kernel_memory);
+  reader.get_all(program.arenas);
+  reader.get_all(program.regions);
   reader.get(program.arena_lower_bound);
+  reader.get(program.planner);
+  reader.get(program.plan_optimal);
+  reader.get(program.plan_time_limit_ms);
   reader.get(program.worker_scratch_bytes);
   reader.get(program.constants_bytes);
   if (!reader.at_end()) damaged("bytes after its end");
   for (const Step& step : program.steps) check_step(program, step);
+  for (const Region& region : program.regions) room(program, {Place::Arena, region.arena, region.offset, region.bytes});
   return program;
 }
 

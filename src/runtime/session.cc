@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/diagnostic.h"
+#include "runtime/debug_memory.h"
 #include "runtime/thread_pool.h"
 
 namespace tenon::runtime {
@@ -40,6 +41,9 @@ void parallel_for(tenon_kernel_context* context, int64_t extent, tenon_range_bod
   static_cast<ThreadPool*>(context->pool)->run(extent, body, closure);
 }
 
+/// Bytes from one worker's scratch to the next one's.
+uint64_t scratch_stride(const Program& program) { return (program.worker_scratch_bytes + 63) / 64 * 64; }
+
 int checked_threads(int threads) {
   if (threads < 1 || threads > kMaxThreads)
     throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
@@ -53,12 +57,14 @@ int checked_threads(int threads) {
 }  // namespace
 
 struct Session::State {
-  State(std::shared_ptr<const Executable> executable, int threads);
+  State(std::shared_ptr<const Executable> executable, const SessionOptions& options);
 
   const std::shared_ptr<const Executable> executable;
   const Program& program;
   ThreadPool pool;
-  MutableArray arena, worker_scratch;
+  std::vector<MutableArray> arenas;
+  MutableArray worker_scratch;
+  std::unique_ptr<DebugMemory> debug;                   // in place of arenas, outputs and scratch of our own
   std::vector<std::optional<MutableArray>> own_inputs;  // those that were set
   std::vector<MutableArray> own_outputs;
   std::vector<const void*> inputs;  // null: neither set nor bound
@@ -68,48 +74,53 @@ struct Session::State {
   tenon_kernel_context context{};
   std::vector<PackedCall> packed;  // one per step where the kernels were compiled for TVM
 
-  void* address(const Argument& argument);
+  void* address(size_t step, const Argument& argument);
   void resolve();
+  void run_steps();
   void run_step(size_t index, void* const* step_args);
   void prepare();
 };
 
-Session::State::State(std::shared_ptr<const Executable> from, int threads)
+Session::State::State(std::shared_ptr<const Executable> from, const SessionOptions& options)
     : executable(std::move(from)),
       program(executable->program),
-      pool(checked_threads(threads)),
-      arena(memory(program.arena_bytes)),
-      worker_scratch(memory((program.worker_scratch_bytes + 63) / 64 * 64 * static_cast<uint64_t>(threads))),
+      pool(checked_threads(options.threads)),
+      worker_scratch(memory(options.debug_memory ? 0 : scratch_stride(program) * static_cast<uint64_t>(options.threads))),
       own_inputs(program.inputs.size()),
       inputs(program.inputs.size()) {
-  for (const TensorSpec& spec : program.outputs) {
-    outputs.push_back(own_outputs.emplace_back(spec.dtype, spec.shape).data());
+  if (options.debug_memory) debug = std::make_unique<DebugMemory>(program, static_cast<uint64_t>(options.threads));
+  for (const Arena& arena : program.arenas) arenas.push_back(memory(debug ? 0 : arena.bytes));
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const TensorSpec& spec = program.outputs[i];
+    outputs.push_back(debug ? debug->output(i) : own_outputs.emplace_back(spec.dtype, spec.shape).data());
   }
   size_t count = 0;
   for (const Step& step : program.steps) count += step.args.size();
   args.resize(count);
   context.parallel_for = parallel_for;
-  context.worker_scratch = reinterpret_cast<uint8_t*>(worker_scratch.data());
-  context.worker_stride = static_cast<int64_t>((program.worker_scratch_bytes + 63) / 64 * 64);
+  context.worker_scratch = reinterpret_cast<uint8_t*>(debug ? debug->worker_scratch() : worker_scratch.data());
+  context.worker_stride = static_cast<int64_t>(debug ? debug->worker_stride() : scratch_stride(program));
   context.pool = &pool;
   packed.reserve(executable->packed.size());
   for (const PackedStep& step : executable->packed) packed.emplace_back(step);
 }
 
-void* Session::State::address(const Argument& argument) {
+void* Session::State::address(size_t step, const Argument& argument) {
   switch (argument.place) {
-    case Place::Input: return const_cast<void*>(inputs[argument.value]);
-    case Place::Output: return outputs[argument.value];
-    case Place::Constant: return const_cast<std::byte*>(executable->constants + argument.value);
-    case Place::Arena: return arena.data() + argument.value;
+    case Place::Input: return static_cast<std::byte*>(const_cast<void*>(inputs[argument.index])) + argument.offset;
+    case Place::Output: return static_cast<std::byte*>(outputs[argument.index]) + argument.offset;
+    case Place::Constant: return const_cast<std::byte*>(executable->constants + argument.offset);
+    case Place::Arena:
+      if (debug) return debug->address(step, argument);
+      return arenas.empty() ? nullptr : arenas[argument.index].data() + argument.offset;
   }
   fail_internal("an argument has one of four places");
 }
 
 void Session::State::resolve() {
   size_t next = 0;
-  for (const Step& step : program.steps)
-    for (const Argument& argument : step.args) args[next++] = address(argument);
+  for (size_t i = 0; i < program.steps.size(); ++i)
+    for (const Argument& argument : program.steps[i].args) args[next++] = address(i, argument);
   resolved = true;
 }
 
@@ -128,12 +139,24 @@ void Session::State::run_step(size_t index, void* const* step_args) {
     return;
   }
   if (!packed.empty()) return packed[index].run(step_args, pool);
-  context.shared_scratch = reinterpret_cast<uint8_t*>(arena.data() + step.shared_scratch);
+  context.shared_scratch = static_cast<uint8_t*>(address(index, step.shared_scratch));
   executable->kernels[step.kernel](step_args, &context);
 }
 
+void Session::State::run_steps() {
+  for (int round = 0; round < (debug ? DebugMemory::kRounds : 1); ++round) {
+    if (debug) debug->begin(round, inputs);
+    void* const* next = args.data();
+    for (size_t i = 0; i < program.steps.size(); ++i) {
+      run_step(i, next);
+      if (debug) debug->after(i, inputs, next);
+      next += program.steps[i].args.size();
+    }
+  }
+}
+
 Session::Session(std::shared_ptr<const Executable> executable, const SessionOptions& options)
-    : state_(std::make_unique<State>(std::move(executable), options.threads)) {}
+    : state_(std::make_unique<State>(std::move(executable), options)) {}
 Session::~Session() = default;
 
 const Program& Session::program() const { return state_->program; }
@@ -173,12 +196,7 @@ bool Session::has_input(size_t index) const { return state_->inputs.at(index) !=
 
 void Session::run() {
   state_->prepare();
-  void* const* next = state_->args.data();
-  const std::vector<Step>& steps = state_->program.steps;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    state_->run_step(i, next);
-    next += steps[i].args.size();
-  }
+  state_->run_steps();
 }
 
 void Session::run_profiled(std::vector<StepTime>& times) {

@@ -13,6 +13,9 @@ namespace tenon::runtime {
 
 struct SessionOptions {
   int threads = 1;  // workers, the calling thread included
+  /// Finds kernels that read or write what is not theirs (debug_memory.h): a run is done twice, slowly, and throws CompileError
+  /// (check-failed) naming the step. Memory of our own only: what is bound is watched for what the model holds there.
+  bool debug_memory = false;
 };
 
 /// Time spent in one step of the last profiled run.
@@ -39,7 +42,7 @@ class Session {
   void bind_output(size_t index, void* data);
   /// Whether the input was set or bound.
   bool has_input(size_t index) const;
-  /// Runs once. Throws CompileError naming the first input that was neither set nor bound. Allocates nothing.
+  /// Runs once. Throws CompileError naming the first input that was neither set nor bound. Allocates nothing, but for debugging.
   void run();
   /// As run, filling one StepTime per step.
   void run_profiled(std::vector<StepTime>& times);

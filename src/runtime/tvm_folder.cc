@@ -115,10 +115,10 @@ class FolderReader {
       bytes = offset;
     }
     for (tvm::Entry head : graph_.heads) add(outputs, graph_.tensor(head).bytes());
-    parts_.program.arena_bytes = arena;
+    parts_.program.arenas = {{.name = "arena", .bytes = arena}};
   }
 
-  Argument arena_place(const tvm::GraphTensor& tensor) const { return {Place::Arena, storage_.at(tensor.storage)}; }
+  Argument arena_place(const tvm::GraphTensor& tensor) const { return {Place::Arena, 0, storage_.at(tensor.storage)}; }
 
   Argument& place(tvm::Entry entry) { return places_[graph_.rows[entry.node] + entry.index]; }
 
@@ -137,13 +137,14 @@ class FolderReader {
     const tvm::GraphTensor& tensor = graph_.tensor({index, 0});
     Program& program = parts_.program;
     if (auto param = params_.find(node.name); param != params_.end()) {
-      place({index, 0}) = {Place::Constant, program.constants_bytes};
+      place({index, 0}) = {Place::Constant, 0, program.constants_bytes};
       program.constants_bytes += align_up(param->second.bytes.size());
       parts_.constants.push_back(param->second);
       return;
     }
     place({index, 0}) = arena_place(tensor);
-    add_copy({Place::Input, program.inputs.size()}, place({index, 0}), tensor.bytes(), "copy of input " + node.name);
+    add_copy({Place::Input, static_cast<uint32_t>(program.inputs.size())}, place({index, 0}), tensor.bytes(),
+             "copy of input " + node.name);
     program.inputs.push_back({node.name, tensor.dtype, tensor.shape});
   }
 
@@ -167,13 +168,14 @@ class FolderReader {
     };
     for (tvm::Entry input : node.inputs) add(input);
     for (uint32_t k = 0; k < node.outputs; ++k) add({index, k});
-    program.arena_lower_bound = std::max(program.arena_lower_bound, touched);
+    program.arena_lower_bound = program.arenas[0].lower_bound = std::max(program.arena_lower_bound, touched);
   }
 
   void add_output(size_t index) {
     const tvm::GraphTensor& tensor = graph_.tensor(graph_.heads[index]);
     TensorSpec& output = parts_.program.outputs.emplace_back(TensorSpec{fmt::format("out{}", index), tensor.dtype, tensor.shape});
-    add_copy(place(graph_.heads[index]), {Place::Output, index}, tensor.bytes(), "copy to output " + output.name);
+    add_copy(place(graph_.heads[index]), {Place::Output, static_cast<uint32_t>(index)}, tensor.bytes(),
+             "copy to output " + output.name);
   }
 
   void add_copy(Argument from, Argument to, uint64_t bytes, std::string label) {

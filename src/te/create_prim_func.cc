@@ -99,6 +99,7 @@ class Converter {
     for (size_t i = 0; i < graph_.stages().size(); ++i)
       if (reachable_[i]) convert(graph_.stages()[i]);
     for (const auto& [from, to] : copies_) convert_copy(from, to);
+    add_places();
     std::vector<Stmt> body = std::move(declarations_);
     body.insert(body.end(), nests_.begin(), nests_.end());
     function_.body = tir::seq(std::move(body));
@@ -106,6 +107,16 @@ class Converter {
   }
 
  private:
+  void add_places() {
+    std::string places;
+    for (size_t i = 0; i < graph_.stages().size(); ++i) {
+      const Stage& stage = graph_.stages()[i];
+      if (!reachable_[i] || stage.memory.empty()) continue;
+      for (const Buffer& b : stage.outputs) places += (places.empty() ? "" : ", ") + b->name + ": " + stage.memory;
+    }
+    if (!places.empty()) function_.attrs["memory"] = std::move(places);
+  }
+
   size_t stage_index(const Buffer& buffer) const {
     int index = graph_.stage_of(buffer);
     check(index >= 0, "an output of a tensor-expression function is a tensor of its graph");

@@ -116,6 +116,12 @@ int Graph::stage_of(const Buffer& buffer) const {
   return it == by_buffer_.end() ? -1 : it->second;
 }
 
+void Graph::place(const Tensor& tensor, std::string memory) {
+  int index = stage_of(tensor.buffer);
+  check(index >= 0, "a tensor that is given a place is one of its graph");
+  stages_[static_cast<size_t>(index)].memory = std::move(memory);
+}
+
 std::vector<bool> Graph::reachable(std::span<const Tensor> outputs) const {
   std::vector<bool> marks(stages_.size());
   auto mark = [&](const Buffer& buffer) {

@@ -47,6 +47,7 @@ struct Stage {
   std::vector<Expr> init;         // Reduce: the value before the first point, over `axes`
   Array constant;                 // Constant
   tir::Stmt body;                 // Extern: writes every element of the outputs
+  std::string memory;             // where the outputs are to lie, `POOL` or `POOL@OFFSET`; empty: anywhere
 };
 
 /// A pure function of the axis variables.
@@ -80,6 +81,9 @@ class Graph {
   /// buffers; it may allocate, and must name its variables through `fresh`.
   std::vector<Tensor> external(std::string_view name, std::vector<TensorType> outputs,
                                function_ref<tir::Stmt(const std::vector<tir::Buffer>&)> body);
+
+  /// Says where the stage of a tensor is to lie: the loop function's attribute `memory` (link/places.h).
+  void place(const Tensor& tensor, std::string memory);
 
   /// A name not yet used in this graph.
   std::string fresh(std::string_view base) { return names_.fresh(base); }

@@ -359,6 +359,80 @@ class Plan(CommandTest):
         self.tenon("compile", self.onnx, "-o", self.path("m.so"), "-O0", "--dump-plan", self.path("plan"))
         self.tenon("plan", self.path("plan/problem.csv"), "--check", self.path("plan/plan.csv"))
 
+    def test_a_page_shows_every_pool_and_buffer(self):
+        self.tenon("compile", self.chain(), "-o", self.path("m.so"), "-O0", "--dump-plan", self.path("plan"), "--pool", "slow", "--pool", "fast:4096",
+                   "--pin", "b=fast", "--no-in-place")
+        page = (self.folder / "plan/plan.html").read_text()
+        self.assertEqual(page.count("<svg"), 2)
+        for buffer in ("a", "b", "c"):
+            self.assertRegex(page, f"<title>{buffer}: 256 bytes at 0, alive ")
+        self.tenon("plan", self.path("plan/problem.csv"), "--pool", "slow", "--pool", "fast:4096", "--html", self.path("p.html"))
+        self.assertEqual((self.folder / "p.html").read_text(), page)
+
+    def chain(self, memory=""):
+        nodes = "".join(f'  %{i + 1} = {op}(%{i}) {memory if name == "b" else ""} "{name}"\n'
+                        for i, (op, name) in enumerate([("exp", "a"), ("sin", "b"), ("cos", "c"), ("tan", "d")]))
+        return self.write("chain.tenon", f'fn @main(%0: f32[64] "x") -> ("y") {{\n{nodes}  return %4\n}}\n')
+
+    def pools(self, *arguments):
+        memory = self.json("inspect", *arguments, "-O0", "--memory", "--no-in-place")["memory"]
+        return {pool["name"]: pool["bytes"] for pool in memory["pools"]}
+
+    def test_values_are_pinned_from_the_command_and_from_the_text(self):
+        pools = ["--pool", "slow", "--pool", "fast:4096:256"]
+        self.assertEqual(self.pools(self.chain(), *pools), {"slow": 512, "fast": 0})
+        self.assertEqual(self.pools(self.chain(), *pools, "--pin", "b=fast@1024"), {"slow": 256, "fast": 1280})
+        self.assertEqual(self.pools(self.chain('{memory = "fast@1024"}'), *pools), {"slow": 256, "fast": 1280})
+        for level in ("-O0", "-O3"):
+            plain = self.tenon("run", self.chain(), level, "--fill", "random:3").stdout
+            self.assertEqual(self.tenon("run", self.chain(), level, "--fill", "random:3", *pools, "--pin", "b=fast").stdout, plain)
+
+    def test_a_pin_that_cannot_be_kept_is_an_error(self):
+        error = self.error("compile", self.chain(), "-o", "x", "--pool", "slow", "--pool", "fast:100", "--pin", "b=fast", code=7)
+        self.assertEqual((error["code"], error["input"]), ("memory-limit", "b"))
+        self.assertIn("156 bytes more", error["message"])
+        self.assertEqual(self.error("compile", self.chain(), "-o", "x", "--pin", "b=fast", code=3)["code"], "memory-pool")
+        self.assertEqual(self.error("compile", self.chain(), "-o", "x", "--pin", "nobody=arena", code=2)["code"], "unknown-node")
+        self.error("compile", self.chain(), "-o", "x", "--pin", "b", code=2)
+        folded = self.write("folded.tenon", 'fn @main(%0: f32[4] "x") -> ("y") {\n  %1 = identity(%0) {memory = "arena"} "same"\n'
+                                            '  %2 = exp(%1)\n  return %2\n}\n')
+        error = self.error("compile", folded, "-o", "x", code=3)
+        self.assertEqual((error["code"], error["node"]), ("memory-place", "same"))
+
+    def test_a_build_uses_the_planner_that_is_asked_for(self):
+        for planner, peak in (("naive", 768), ("auto", 512)):
+            memory = self.json("inspect", self.chain(), "-O0", "--memory", "--no-in-place", "--planner", planner)["memory"]
+            self.assertEqual((memory["planner"], memory["arena_bytes"]), (planner, peak))
+        self.tenon("compile", self.chain(), "-o", self.path("m.so"), "--planner", "exact", "--plan-time-limit-ms", "500", "--plan-steps", "1000")
+        self.assertEqual(self.json("inspect", self.path("m.so"))["memory"]["time_limit_ms"], 500)
+        self.assertEqual(self.error("compile", self.chain(), "-o", "x", "--planner", "best", code=2)["code"], "unknown-planner")
+
+    def test_kernels_report_their_memory(self):
+        self.tenon("compile", self.onnx, "-o", self.path("m.so"))
+        kernels = self.json("inspect", self.path("m.so"))["memory"]["kernels"]
+        self.assertEqual([set(k) for k in kernels], [{"name", "io_bytes", "constant_bytes", "workspace_bytes", "worker_bytes"}] * len(kernels))
+        self.assertGreater(sum(k["constant_bytes"] for k in kernels), 0)
+
+    def test_a_kernel_that_writes_where_it_must_not_is_found(self):
+        model = self.write("bad.tenon", """module {opt_level = 3, stage = "schedule"}
+fn @main(%0: f32[16] "x", %1: i64[1] "at") -> ("y") {
+  %2 = call_lowered @bad(%0, %1) : f32[16] "the bad one"
+  return %2
+}
+primfunc @bad(x: f32[16], at: i64[1]) -> (y: f32[16]) {scheduled = true} {
+  for i = 0 extent 16 { y[i] = x[i] }
+  y[(0 + at[0])] = 1.0:f32
+}
+""")
+        for at in (0, 16):
+            write_npz(self.path("at.npz"), {"x": ("<f4", [16], [0] * 16), "at": ("<i8", [1], [at])})
+            arguments = ["run", model, "-i", self.path("at.npz"), "--debug-memory"]
+            if at == 0:
+                self.tenon(*arguments)
+            else:
+                error = self.error(*arguments, code=1)
+                self.assertEqual((error["code"], error["node"]), ("memory-write", "the bad one"))
+
 
 class Refusals(CommandTest):
     def test_usage_errors_exit_2(self):

@@ -2,8 +2,8 @@
 // Placement and steps of small `main` functions, worked out by hand.
 #include <gtest/gtest.h>
 
-#include "base/function_ref.h"
 #include "link/link.h"
+#include "support/error_of.h"
 #include "tir/text.h"
 
 namespace tenon::link {
@@ -50,11 +50,11 @@ class Main {
     return builder_.constant(array_of<float>(DType::F32, {100}, std::vector<float>(100, value)), "w");
   }
   Linked link(std::vector<ValueId> results, const std::map<std::string, KernelScratch, std::less<>>& scratch = {},
-              const LinkOptions& options = {}) {
+              const LivenessOptions& options = {}) {
     std::vector<std::string> names;
     for (size_t i = 0; i < results.size(); ++i) names.push_back("out:" + std::to_string(i));
     module_.functions["main"] = builder_.finish(std::move(results), std::move(names));
-    return link_program(module_, scratch, options);
+    return link_program(module_, analyse_liveness(module_, options), scratch);
   }
 
   Module module_;
@@ -66,18 +66,23 @@ class Main {
 
 constexpr ValueId kInput{0};
 
-std::vector<Argument> args(const Linked& linked, size_t step) { return linked.program.steps.at(step).args; }
+/// Where the arguments of a step begin.
+std::vector<Argument> args(const Linked& linked, size_t step) {
+  std::vector<Argument> arguments = linked.program.steps.at(step).args;
+  for (Argument& argument : arguments) argument.bytes = 0;
+  return arguments;
+}
 
 TEST(Link, AChainAlternatesBetweenTwoBuffersAndEndsInTheOutput) {
   Main main(1);
   ValueId a = main.call("a", {kInput}), b = main.call("b", {a}), c = main.call("c", {b}), d = main.call("d", {c});
   Linked linked = main.link({d});
   ASSERT_EQ(linked.program.steps.size(), 4u);
-  EXPECT_EQ(args(linked, 0), (std::vector<Argument>{{Place::Input, 0}, {Place::Arena, 0}}));
-  EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Arena, 0}, {Place::Arena, 448}}));
-  EXPECT_EQ(args(linked, 2), (std::vector<Argument>{{Place::Arena, 448}, {Place::Arena, 0}}));
-  EXPECT_EQ(args(linked, 3), (std::vector<Argument>{{Place::Arena, 0}, {Place::Output, 0}}));
-  EXPECT_EQ(linked.program.arena_bytes, 848u);
+  EXPECT_EQ(args(linked, 0), (std::vector<Argument>{{Place::Input, 0}, {Place::Arena, 0, 0}}));
+  EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Arena, 0, 0}, {Place::Arena, 0, 448}}));
+  EXPECT_EQ(args(linked, 2), (std::vector<Argument>{{Place::Arena, 0, 448}, {Place::Arena, 0, 0}}));
+  EXPECT_EQ(args(linked, 3), (std::vector<Argument>{{Place::Arena, 0, 0}, {Place::Output, 0}}));
+  EXPECT_EQ(linked.program.arena_bytes(), 848u);
   EXPECT_EQ(linked.program.arena_lower_bound, 800u);
   EXPECT_EQ(linked.program.steps[1].label, "node of b");
   EXPECT_EQ(linked.program.outputs[0].name, "out:0");
@@ -87,8 +92,8 @@ TEST(Link, AResultOverwritesAnOperandThatNothingReadsLater) {
   Main main(1);
   ValueId a = main.call("a", {kInput}), b = main.call_add_one(a), c = main.call("c", {b});
   Linked linked = main.link({c});
-  EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Arena, 0}, {Place::Arena, 0}}));
-  EXPECT_EQ(linked.program.arena_bytes, 400u);
+  EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Arena, 0, 0}, {Place::Arena, 0, 0}}));
+  EXPECT_EQ(linked.program.arena_bytes(), 400u);
 }
 
 TEST(Link, AnOperandReadLaterIsNotOverwritten) {
@@ -132,8 +137,8 @@ TEST(Link, ConstantsAreStoredOnceAndOnlyIfUsed) {
   (void)unused_by_steps;
   ValueId a = main.call("a", {kInput, w}), b = main.call("b", {a, w});
   Linked linked = main.link({b});
-  EXPECT_EQ(args(linked, 0)[1], (Argument{Place::Constant, 0}));
-  EXPECT_EQ(args(linked, 1)[1], (Argument{Place::Constant, 0}));
+  EXPECT_EQ(args(linked, 0)[1], (Argument{Place::Constant, 0, 0}));
+  EXPECT_EQ(args(linked, 1)[1], (Argument{Place::Constant, 0, 0}));
   EXPECT_EQ(linked.program.constants_bytes, 448u);
   EXPECT_EQ(linked.constants.at(0).read<float>(99), 1.0f);
 }
@@ -144,9 +149,9 @@ TEST(Link, AViewSharesTheMemoryOfItsOperandAndKeepsItAlive) {
   ValueId b = main.call("b", {kInput}), c = main.call("c", {v, b});
   Linked linked = main.link({c});
   ASSERT_EQ(linked.program.steps.size(), 3u);
-  EXPECT_EQ(args(linked, 0)[1], (Argument{Place::Arena, 0}));
-  EXPECT_EQ(args(linked, 1)[1], (Argument{Place::Arena, 448}));  // not over `a`, which the view still needs
-  EXPECT_EQ(args(linked, 2), (std::vector<Argument>{{Place::Arena, 0}, {Place::Arena, 448}, {Place::Output, 0}}));
+  EXPECT_EQ(args(linked, 0)[1], (Argument{Place::Arena, 0, 0}));
+  EXPECT_EQ(args(linked, 1)[1], (Argument{Place::Arena, 0, 448}));  // not over `a`, which the view still needs
+  EXPECT_EQ(args(linked, 2), (std::vector<Argument>{{Place::Arena, 0, 0}, {Place::Arena, 0, 448}, {Place::Output, 0}}));
 }
 
 TEST(Link, AViewThatIsAResultIsWrittenThroughItsOperand) {
@@ -164,7 +169,7 @@ TEST(Link, ResultsThatAreInputsConstantsViewsOfThemOrDoubledAreCopied) {
   ASSERT_EQ(linked.program.steps.size(), 5u);
   EXPECT_EQ(args(linked, 0), (std::vector<Argument>{{Place::Input, 0}, {Place::Output, 3}}));
   EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Input, 0}, {Place::Output, 0}}));
-  EXPECT_EQ(args(linked, 2), (std::vector<Argument>{{Place::Constant, 0}, {Place::Output, 1}}));
+  EXPECT_EQ(args(linked, 2), (std::vector<Argument>{{Place::Constant, 0, 0}, {Place::Output, 1}}));
   EXPECT_EQ(args(linked, 3), (std::vector<Argument>{{Place::Input, 0}, {Place::Output, 2}}));
   EXPECT_EQ(args(linked, 4), (std::vector<Argument>{{Place::Output, 3}, {Place::Output, 4}}));
   for (size_t i = 1; i < 5; ++i) {
@@ -178,10 +183,10 @@ TEST(Link, ScratchLiesInTheArenaBesideWhatIsAlive) {
   ValueId a = main.call("a", {kInput}), b = main.call("b", {a}), c = main.call("c", {b});
   Linked linked = main.link({c}, {{"b", {.shared_bytes = 1024, .per_worker_bytes = 128}}, {"c", {.per_worker_bytes = 256}}});
   const Step& step = linked.program.steps[1];
-  EXPECT_EQ(step.shared_scratch, 0u);  // the largest is placed first
-  EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Arena, 1024}, {Place::Arena, 1472}}));
+  EXPECT_EQ(step.shared_scratch, (Argument{Place::Arena, 0, 0, 1024}));  // the largest is placed first
+  EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Arena, 0, 1024}, {Place::Arena, 0, 1472}}));
   EXPECT_EQ(linked.program.worker_scratch_bytes, 256u);
-  EXPECT_EQ(linked.program.arena_bytes, 1872u);
+  EXPECT_EQ(linked.program.arena_bytes(), 1872u);
   EXPECT_EQ(linked.program.arena_lower_bound, 1824u);
 }
 
@@ -190,18 +195,8 @@ TEST(Link, AValueThatNobodyReadsStillHasMemoryWhileItIsWritten) {
   main.call("a", {kInput});
   ValueId b = main.call("b", {kInput});
   Linked linked = main.link({b});
-  EXPECT_EQ(args(linked, 0)[1], (Argument{Place::Arena, 0}));
-  EXPECT_EQ(linked.program.arena_bytes, 400u);
-}
-
-Diagnostic error_of(function_ref<void()> f) {
-  try {
-    f();
-  } catch (const CompileError& error) {
-    return error.diagnostics().front();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
+  EXPECT_EQ(args(linked, 0)[1], (Argument{Place::Arena, 0, 0}));
+  EXPECT_EQ(linked.program.arena_bytes(), 400u);
 }
 
 TEST(Link, RefusesDynamicInputsUnknownKernelsAndCallsThatWereNotLowered) {
@@ -209,7 +204,7 @@ TEST(Link, RefusesDynamicInputsUnknownKernelsAndCallsThatWereNotLowered) {
   graph::Builder builder(dynamic, "main");
   builder.param("x", TensorType(DType::F32, {tir::var("n")}));
   dynamic.functions["main"] = builder.finish({kInput}, {"y"});
-  Diagnostic error = error_of([&] { link_program(dynamic, {}); });
+  Diagnostic error = error_of([&] { link_program(dynamic, analyse_liveness(dynamic), {}); });
   EXPECT_EQ(error.code, "dynamic-shape");
   EXPECT_EQ(error.input, "x");
 
@@ -222,8 +217,8 @@ TEST(Link, RefusesDynamicInputsUnknownKernelsAndCallsThatWereNotLowered) {
   ValueId b = call.call("b", {kInput});
   call.link({b});
   call.module_.functions["main"].nodes[0].kind = NodeKind::Call;
-  EXPECT_EQ(error_of([&] { link_program(call.module_, {}); }).code, "not-lowered");
-  EXPECT_EQ(error_of([] { link_program({}, {}); }).code, "no-main");
+  EXPECT_EQ(error_of([&] { analyse_liveness(call.module_); }).code, "not-lowered");
+  EXPECT_EQ(error_of([] { analyse_liveness({}); }).code, "no-main");
 }
 
 TEST(Link, AChainOfTwoHundredThousandNodesIsPlanned) {
@@ -232,7 +227,7 @@ TEST(Link, AChainOfTwoHundredThousandNodesIsPlanned) {
   for (int i = 0; i < 200000; ++i) value = main.call("f", {value});
   Linked linked = main.link({value});
   EXPECT_EQ(linked.program.steps.size(), 200000u);
-  EXPECT_EQ(linked.program.arena_bytes, 848u);
+  EXPECT_EQ(linked.program.arena_bytes(), 848u);
 }
 
 }  // namespace

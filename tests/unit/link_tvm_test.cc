@@ -34,7 +34,7 @@ class Main {
   }
   TvmLinked link(std::vector<ValueId> results) {
     module_.functions["main"] = builder_.finish(std::move(results));
-    return link_tvm(module_);
+    return link_tvm(module_, analyse_liveness(module_, {.in_place = false, .parts = false}));
   }
 
  private:

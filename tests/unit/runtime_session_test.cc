@@ -35,14 +35,14 @@ Program sample_program() {
   program.inputs = {{"x:0", DType::F32, {10, 100}}};
   program.outputs = {{"y", DType::F32, {10, 100}}, {"same/x", DType::F32, {10, 100}}};
   program.kernels = {"double_1000", "add_1000"};
-  program.arena_bytes = 4096 + 4096;
+  program.arenas = {{"arena", 4096 + 4096, 8000}};
   program.arena_lower_bound = 8000;
   program.worker_scratch_bytes = 4;
   program.constants_bytes = 4096;
   Step twice{.kernel = 0, .args = {{Place::Input, 0}, {Place::Arena, 0}}, .label = "twice", .flops = 1000};
   Step plus{.kernel = 1,
-            .args = {{Place::Arena, 0}, {Place::Constant, 64}, {Place::Output, 0}},
-            .shared_scratch = 4096,
+            .args = {{Place::Arena, 0}, {Place::Constant, 0, 64}, {Place::Output, 0}},
+            .shared_scratch = {Place::Arena, 0, 4096},
             .label = "plus",
             .flops = 1000};
   Step copy{.kernel = Step::kCopy, .args = {{Place::Input, 0}, {Place::Output, 1}}, .copy_bytes = 4000, .label = "copy"};
@@ -103,6 +103,14 @@ TEST(Artifact, RunsFromTheFileWithAnyNumberOfThreads) {
     session.run();
     expect_sample_results(session);
   }
+}
+
+TEST(Session, DebuggingNeedsToKnowWhatTheArenaHolds) {
+  TemporaryFile file("regions.so");
+  auto executable = load_artifact(write_sample(file));
+  Diagnostic error = error_of([&] { Session session(executable, {.debug_memory = true}); });
+  EXPECT_EQ(error.code, "debug-memory");
+  EXPECT_EQ(error.kind, ErrorKind::Unsupported);
 }
 
 TEST(Artifact, KeepsTheProgram) {
@@ -177,8 +185,8 @@ TEST(Serialize, RefusesEveryTruncationAndWildIndices) {
   };
   Program kernel = sample_program(), input = sample_program(), arena = sample_program(), copy = sample_program();
   kernel.steps[0].kernel = 2;
-  input.steps[0].args[0].value = 1;
-  arena.steps[0].args[1].value = 8193;
+  input.steps[0].args[0].index = 1;
+  arena.steps[0].args[1].offset = 8193;
   copy.steps[2].copy_bytes = 4001;
   for (const Program& program : {kernel, input, arena, copy}) EXPECT_EQ(refused(program), "artifact-damaged");
 }

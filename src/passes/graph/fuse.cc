@@ -8,7 +8,8 @@
 // The groups are those of fusion_groups.h (spec.md 7.1); at opt_level 0 every operator is its own. A function's
 // parameters stand in the order of first use from its last operator; equal groups share one function. Rank-0 constants
 // of common dtypes go inside, all others stay in the caller and are passed, unless `link_params` keeps them inside too.
-// A group's only results are what is read outside of it. `stop_fusion(%1)` keeps what makes %1 and what reads the marker apart;
+// A group's only results are what is read outside of it. A node with the attribute `memory` is the last of its group, whose
+// call takes the attribute over. `stop_fusion(%1)` keeps what makes %1 and what reads the marker apart;
 // it disappears here.
 //
 // Needs inferred types. Drops dead nodes first, since they would hold groups apart. Leaves functions that are primitive
@@ -20,6 +21,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "graph/memory_attr.h"
 #include "op/ops.h"
 #include "passes/graph/functions.h"
 #include "passes/graph/fusion_groups.h"
@@ -180,6 +182,7 @@ class FunctionFuser {
     for (uint32_t index : group.nodes) {
       Node node = from_.nodes[index];
       for (ValueId& v : node.inputs) v = map.at(v.index);
+      node.attrs.erase(std::string(graph::kMemoryAttr));  // the call has it
       auto results = builder.append(std::move(node));
       for (uint32_t i = 0; i < results.size(); ++i) map[from_.nodes[index].first_result + i] = results[i];
     }
@@ -203,6 +206,7 @@ class FunctionFuser {
     call.inputs = rewriter_(group.params);
     call.name = last.name;
     call.span = last.span;
+    if (std::string place = graph::place_of_node(last); !place.empty()) call.attrs[std::string(graph::kMemoryAttr)] = place;
     for (ValueId v : outside_results) call.types.push_back(type(v));
     call.callee = fused_.add(std::move(function));
     auto results = rewriter_.builder().append(std::move(call));

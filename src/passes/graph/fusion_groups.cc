@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "base/function_ref.h"
+#include "graph/memory_attr.h"
 
 namespace tenon::pass {
 namespace {
@@ -59,7 +60,9 @@ class FlowGraphBuilder {
       node_of_value_.insert(node_of_value_.end(), node.types.size(), i);
       bool scalar = is_simple_scalar(node);
       vertex_of_node_.push_back(scalar ? kNone : add_vertex(own_pattern(node)));
-      if (!scalar) add_operands(node, vertex_of_node_[i]);
+      if (scalar) continue;
+      add_operands(node, vertex_of_node_[i]);
+      vertices_[vertex_of_node_[i]].external = !graph::place_of_node(node).empty();  // it has to be in memory
     }
     add_results();
     return number();

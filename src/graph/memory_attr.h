@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace tenon::graph {
+
+/// The attribute with which any node of `main` says where its results are to lie: `POOL` or `POOL@OFFSET` (link/places.h).
+inline constexpr std::string_view kMemoryAttr = "memory";
+
+/// What it says; empty if nothing.
+inline std::string place_of_node(const Node& node) {
+  auto it = node.attrs.find(kMemoryAttr);
+  const std::string* place = it == node.attrs.end() ? nullptr : std::get_if<std::string>(&it->second);
+  return place ? *place : "";
+}
+
+}  // namespace tenon::graph
