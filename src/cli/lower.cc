@@ -26,7 +26,7 @@ using Texts = std::vector<std::pair<std::string, std::string>>;
 graph::Module at_stage(const LowerCommand& command, std::string_view stage) {
   driver::CompileOptions options = command.model.compile_options();
   options.stop_after = stage;
-  return driver::run_pipeline(driver::load_module(command.model.path, options), options);
+  return driver::load_and_run_pipeline(command.model.path, options);
 }
 
 [[noreturn]] void refuse(ErrorKind kind, std::string code, std::string message, const std::string& found) {
