@@ -106,7 +106,7 @@ ModuleCode compile_functions(const graph::Module& scheduled, const CompileOption
   code.objects.resize(functions.size());
   std::vector<codegen::KernelScratch> scratch(functions.size());
   parallel_for(functions.size(), options.workers, [&](size_t i) {
-    auto object = kernel_code(*functions[i], target, options.caching());
+    auto object = kernel_code(*functions[i], target_of(*functions[i], target), options.caching());
     code.objects[i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
     scratch[i] = object->scratch[0];
   });

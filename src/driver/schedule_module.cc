@@ -41,7 +41,7 @@ ConstantParams all_constant_params(const Module& module) {
 /// Schedules what is not scheduled yet, in place; returns what is to be packed.
 PackedParams schedule_functions(Module& module, const CompileOptions& options) {
   ConstantParams constant = all_constant_params(module);
-  Target target = target_of(module);
+  Target otherwise = target_of(module);
   std::vector<std::pair<const std::string, tir::PrimFunc>*> entries;
   for (auto& entry : module.prim_funcs)
     if (!entry.second.scheduled()) entries.push_back(&entry);
@@ -51,6 +51,7 @@ PackedParams schedule_functions(Module& module, const CompileOptions& options) {
     auto params = constant.find(name);
     std::vector<bool> is_constant = params == constant.end() ? std::vector<bool>() : params->second;
     is_constant.resize(function.params.size());  // outputs are not constant
+    Target target = target_of(function, otherwise);
     schedule::Scheduled result = schedule::schedule({.func = function,
                                                      .target = target,
                                                      .constant_params = is_constant,
