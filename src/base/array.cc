@@ -16,10 +16,10 @@ namespace tenon {
 // Of one array on the host.
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
 
-[[noreturn]] static void fail_too_large(std::span<const int64_t> shape, const char* expected) {
+[[noreturn]] static void fail_too_large(std::span<const int64_t> shape, const char* expected, const std::string& why = "") {
   throw CompileError(Diagnostic{.kind = ErrorKind::Limit,
                                 .code = "tensor-too-large",
-                                .message = "a tensor of shape " + to_string(shape) + " cannot be held",
+                                .message = "a tensor of shape " + to_string(shape) + " cannot be held" + why,
                                 .expected = expected,
                                 .found = to_string(shape)});
 }
@@ -27,9 +27,12 @@ constexpr int64_t kMaxBytes = int64_t{1} << 40;
 int64_t element_count(std::span<const int64_t> shape) {
   int64_t count = 1;
   const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
-  for (int64_t extent : shape) {
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const int64_t extent = shape[axis];
+    if (extent < 0)
+      fail_too_large(shape, "an extent of 0 or more", ": axis " + std::to_string(axis) + " is " + std::to_string(extent));
     const bool overflow = !empty && (__builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 62));
-    if (extent < 0 || overflow) fail_too_large(shape, "at most 2^62 elements and no negative extent");
+    if (overflow) fail_too_large(shape, "at most 2^62 elements", ": axis " + std::to_string(axis) + " takes it past the limit");
   }
   return empty ? 0 : count;
 }

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "cli/output.h"
+#include "driver/reproducer.h"
 
 namespace tenon::cli {
 namespace {
@@ -28,11 +29,9 @@ int fail(Diagnostic diagnostic, bool json) {
   return fail(std::span(&diagnostic, 1), text, json);
 }
 
-int fail_internal_error(const std::string& message, bool json) {
+int fail_internal_error(const std::string& message, const std::string& advice, bool json) {
   note(message);
-  note(
-      "This is a mistake in Tenon, not in your model. Run the command again with --dump-passes DIR and report it with that "
-      "folder.");
+  note("This is a mistake in Tenon, not in your model. " + advice);
   if (json) {
     Diagnostic diagnostic{.kind = ErrorKind::Internal, .code = "internal-error", .message = message};
     print_json(error_json(std::span(&diagnostic, 1)));
@@ -72,8 +71,11 @@ int run(int argc, const char* const* argv) {
     return fail(error.diagnostics(), error.what(), json);
   } catch (const std::bad_alloc&) {
     return fail(Diagnostic{.kind = ErrorKind::Limit, .code = "out-of-memory", .message = "there is not enough memory"}, json);
+  } catch (const driver::Reproduced& error) {
+    return fail_internal_error(error.what(), "Report it with the folder of the reproducer.", json);
   } catch (const std::exception& error) {
-    return fail_internal_error(error.what(), json);
+    return fail_internal_error(error.what(), "Run the command again with --dump-passes DIR and report it with that folder.",
+                               json);
   }
 }
 

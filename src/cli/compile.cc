@@ -80,7 +80,7 @@ int compile(const CompileCommand& command) {
   Inputs(command.inputs).fix(command.model.path, options.import);
   driver::Milliseconds ms;
   driver::Stopwatch watch;
-  graph::Module module = driver::run_pipeline(driver::load_module(command.model.path, options, &ms), options, &ms);
+  graph::Module module = driver::load_and_run_pipeline(command.model.path, options, &ms);
   if (!command.model.stop_after.empty()) return stop_early(command, module);
   Written written =
       command.emit == "tvm" ? write_tvm(command, module, options, ms) : write_artifact(command, module, options, ms);

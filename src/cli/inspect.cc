@@ -169,7 +169,7 @@ int inspect(const InspectCommand& command) {
   Json json = compiled ? inspect_compiled(command.model) : path.ends_with(".tenon") ? inspect_text(path) : inspect_onnx(path);
   if (command.memory && !compiled) {
     driver::CompileOptions options = command.model.compile_options();
-    graph::Module module = driver::run_pipeline(driver::load_module(path, options), options);
+    graph::Module module = driver::load_and_run_pipeline(path, options);
     json["memory"] = full_memory(driver::build(module, options).program);
   }
   command.model.json ? print_json(json) : print(readable(json));

@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "codegen/backend.h"
+#include "driver/attributes.h"
 #include "graph/text.h"
 #include "schedule/schedule.h"
 
@@ -26,7 +27,7 @@ using Texts = std::vector<std::pair<std::string, std::string>>;
 graph::Module at_stage(const LowerCommand& command, std::string_view stage) {
   driver::CompileOptions options = command.model.compile_options();
   options.stop_after = stage;
-  return driver::run_pipeline(driver::load_module(command.model.path, options), options);
+  return driver::load_and_run_pipeline(command.model.path, options);
 }
 
 [[noreturn]] void refuse(ErrorKind kind, std::string code, std::string message, const std::string& found) {
@@ -58,7 +59,7 @@ Texts machine_code(const LowerCommand& command, codegen::TextKind kind) {
   Texts texts;
   for (const auto& [name, function] : module.prim_funcs)
     if (command.function.empty() || command.function == name)
-      texts.emplace_back(name, codegen::compile_text(function, target, kind));
+      texts.emplace_back(name, codegen::compile_text(function, driver::target_of(function, target), kind));
   return texts;
 }
 
@@ -70,8 +71,9 @@ Texts explanations(const LowerCommand& command) {
   Texts texts;
   for (const auto& [name, function] : module.prim_funcs) {
     std::vector<bool> constant = driver::constant_params(module, name);
+    Target own = driver::target_of(function, target);
     schedule::Scheduled result =
-        schedule::schedule({.func = function, .target = target, .constant_params = constant, .opt_level = level});
+        schedule::schedule({.func = function, .target = own, .constant_params = constant, .opt_level = level});
     texts.emplace_back(name, fmt::format("@{}:\n{}\n", name, result.explain));
   }
   return texts;

@@ -12,7 +12,7 @@ namespace {
 int list_tasks(const ModelOptions& model) {
   driver::CompileOptions options = model.compile_options();
   options.stop_after = "fuse";
-  graph::Module fused = driver::run_pipeline(driver::load_module(model.path, options), options);
+  graph::Module fused = driver::load_and_run_pipeline(model.path, options);
   std::vector<lower::Task> tasks = lower::extract_tasks(fused, options.caching(), options.workers);
   if (model.json) {
     Json list = Json::array();

@@ -8,9 +8,14 @@ namespace tenon::driver {
 namespace {
 
 template <class T>
+const T* find(const graph::Attrs& attrs, std::string_view name) {
+  auto it = attrs.find(name);
+  return it == attrs.end() ? nullptr : std::get_if<T>(&it->second);
+}
+
+template <class T>
 const T* find(const graph::Module& module, std::string_view name) {
-  auto it = module.attrs.find(name);
-  return it == module.attrs.end() ? nullptr : std::get_if<T>(&it->second);
+  return find<T>(module.attrs, name);
 }
 
 [[noreturn]] void mismatch(const std::string& option, const std::string& has, const std::string& wanted) {
@@ -45,6 +50,11 @@ std::string stage_of(const graph::Module& module) {
 Target target_of(const graph::Module& module) {
   const std::string* target = find<std::string>(module, "target");
   return target ? parse_target(*target) : host_target();
+}
+
+Target target_of(const tir::PrimFunc& function, const Target& otherwise) {
+  const std::string* target = find<std::string>(function.attrs, "target");
+  return target ? parse_target(*target) : otherwise;
 }
 
 pass::PassOptions pass_options(const graph::Module& module) {

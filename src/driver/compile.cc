@@ -13,6 +13,7 @@
 #include "driver/attributes.h"
 #include "driver/kernels.h"
 #include "driver/module_code.h"
+#include "driver/reproducer.h"
 #include "driver/stopwatch.h"
 #include "graph/text.h"
 #include "link/link.h"
@@ -117,7 +118,7 @@ ModuleCode compile_functions(const graph::Module& scheduled, const link::Livenes
   code.objects.resize(functions.size());
   std::vector<codegen::KernelScratch> scratch(functions.size());
   parallel_for(functions.size(), options.workers, [&](size_t i) {
-    auto object = kernel_code(*functions[i], target, options.caching());
+    auto object = kernel_code(*functions[i], target_of(*functions[i], target), options.caching());
     code.objects[i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
     scratch[i] = object->scratch[0];
   });
@@ -129,22 +130,47 @@ ModuleCode compile_functions(const graph::Module& scheduled, const link::Livenes
   return code;
 }
 
-Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+namespace {
+
+/// Kernels compiled, and `main` over them with its memory planned.
+struct Linked {
+  ModuleCode code;
+  link::Linked program;
+};
+
+Linked compile_and_link(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
   Stopwatch watch;
   const MemoryOptions& memory = options.memory;
   link::Liveness liveness = link::analyse_liveness(scheduled, {.in_place = memory.in_place, .parts = memory.parts});
   if (ms) ms->link += watch.lap();
   ModuleCode code = compile_functions(scheduled, liveness, options, ms);
   watch.lap();
-  link::Linked linked =
+  link::Linked program =
       link::link_program(scheduled, liveness, code.scratch, {memory.pools, memory.planner.get(), memory.planner_options});
-  Built built;
-  built.objects = std::move(code.objects);
-  built.program = std::move(linked.program);
-  built.constants = std::move(linked.constants);
-  built.problem = std::move(linked.problem);
-  built.plan = std::move(linked.plan);
   if (ms) ms->link += watch.lap();
+  return {std::move(code), std::move(program)};
+}
+
+Linked with_passes_after_plan(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  Linked linked = compile_and_link(scheduled, options, ms);
+  std::optional<graph::Module> changed = run_passes_after_plan(scheduled, {linked.program.problem, linked.program.plan}, options);
+  if (!changed) return linked;
+  Linked again = compile_and_link(*changed, options, ms);
+  check_same_problem(linked.program.problem, again.program.problem);
+  return again;
+}
+
+}  // namespace
+
+Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  Linked linked = guarded([&] { return with_passes_after_plan(scheduled, options, ms); },
+                          [&](const char* why) { leave_reproducer(scheduled, "-o reproduced.so", options, why); });
+  Built built;
+  built.objects = std::move(linked.code.objects);
+  built.program = std::move(linked.program.program);
+  built.constants = std::move(linked.program.constants);
+  built.problem = std::move(linked.program.problem);
+  built.plan = std::move(linked.program.plan);
   return built;
 }
 
@@ -196,7 +222,7 @@ std::shared_ptr<const runtime::Executable> prepare(const std::string& path, cons
     executable = is_folder(path) ? runtime::load_tvm_folder(path, options.tvm) : runtime::load_artifact(path);
     if (ms) ms->link += watch.lap();
   } else {
-    executable = load(build(run_pipeline(load_module(path, options, ms), options, ms), options, ms), ms);
+    executable = load(build(load_and_run_pipeline(path, options, ms), options, ms), ms);
   }
   return executable;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/target.h"
+#include "driver/extensions.h"
 #include "graph/graph.h"
 #include "import/onnx/import.h"
 #include "link/tvm_graph.h"
@@ -48,6 +49,7 @@ struct CompileOptions {
   lower::Observer* observer = nullptr;
   runtime::TvmFolderOptions tvm;  // of a folder that is loaded
   MemoryOptions memory;
+  Extensions extensions;          // the program's own
 
   lower::Caching caching() const { return {cache.get(), observer}; }
 };
@@ -78,6 +80,11 @@ graph::Module read_text(const std::string& path);
 graph::Module load_module(const std::string& path, const CompileOptions& options, Milliseconds* ms = nullptr);
 /// Runs the steps that come after the module's `stage` attribute. A module without the attribute runs through all.
 graph::Module run_pipeline(graph::Module module, const CompileOptions& options, Milliseconds* ms = nullptr);
+/// Both. A mistake of ours in a pass leaves a reproducer (reproducer.h).
+graph::Module load_and_run_pipeline(const std::string& path, const CompileOptions& options, Milliseconds* ms = nullptr);
+/// The passes that a build was given for the slot after planning, each checked. Returns the module if one changed it.
+std::optional<graph::Module> run_passes_after_plan(const graph::Module& scheduled, const Planned& planned,
+                                                   const CompileOptions& options);
 
 /// For each parameter of a loop function: whether every call in the module passes a constant there.
 std::vector<bool> constant_params(const graph::Module& module, const std::string& function);

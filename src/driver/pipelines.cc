@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/write_file.h"
 #include "driver/attributes.h"
 #include "driver/driver.h"
+#include "driver/reproducer.h"
 #include "driver/stopwatch.h"
 #include "graph/memory_attr.h"
 #include "graph/text.h"
+#include "lower/invariants.h"
 #include "passes/graph/passes.h"
 
 namespace tenon::driver {
@@ -31,6 +34,16 @@ graph::Module lower_step(graph::Module module, const CompileOptions& options) {
   return lower::lower_module(module, options.caching(), options.workers);
 }
 
+/// After which step the passes of a slot run. Those after planning run in `build`.
+constexpr std::pair<std::string_view, Slot> kSlots[] = {
+    {"fuse", Slot::AfterFuse},       // groups can still be seen and changed as operators
+    {"lower", Slot::AfterLower},     // both sides of the mixed module, before schedules give loops their final form
+    {"schedule", Slot::BeforePlan},  // what is changed here is compiled as it is
+};
+
+/// Names of passes of the build's own that a module went through, so that a dump does not go through them again.
+constexpr std::string_view kRun = "passes_run";
+
 size_t index_of(std::string_view name) {
   const std::vector<PipelineStep>& steps = pipeline();
   auto it = std::find_if(steps.begin(), steps.end(), [&](const PipelineStep& s) { return s.name == name; });
@@ -43,14 +56,33 @@ std::string step_names() {
   return names;
 }
 
-void check_pass_name(const std::string& option, const std::string& name) {
-  if (name == "import" || index_of(name) < pipeline().size()) return;
+bool is_given(const CompileOptions& options, std::string_view name) {
+  const std::vector<GivenPass>& given = options.extensions.passes;
+  return std::any_of(given.begin(), given.end(), [&](const GivenPass& pass) { return pass.name == name; });
+}
+
+void check_pass_name(const CompileOptions& options, const std::string& option, const std::string& name) {
+  if (name == "import" || index_of(name) < pipeline().size() || is_given(options, name)) return;
   throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
                                 .code = "unknown-pass",
                                 .message = fmt::format("{} names `{}`, which is no pass of the pipeline", option, name),
                                 .input = option,
                                 .expected = step_names(),
                                 .found = name});
+}
+
+void check_given_names(const CompileOptions& options) {
+  constexpr std::string_view kWord = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  std::set<std::string_view> seen = {"import"};
+  for (const PipelineStep& step : pipeline()) seen.insert(step.name);
+  for (const GivenPass& pass : options.extensions.passes)
+    if (pass.name.empty() || pass.name.find_first_not_of(kWord) != pass.name.npos || !seen.insert(pass.name).second)
+      throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
+                                    .code = "pass-name",
+                                    .message = fmt::format("a pass of the build's own cannot be called {}", quote(pass.name)),
+                                    .input = pass.name,
+                                    .expected = "letters, digits, `_`, `.` and `-`, and no name of another pass",
+                                    .found = quote(pass.name)});
 }
 
 /// The index of the first step to run on a module.
@@ -98,9 +130,10 @@ class Dumper {
   explicit Dumper(std::string folder) : folder_(std::move(folder)) {
     if (!folder_.empty()) make_folder(folder_);
   }
-  void dump(size_t number, std::string_view name, const graph::Module& module) {
+  /// `number` is `007`, or `007.1` for the first of the build's own passes after that step.
+  void dump(const std::string& number, std::string_view name, const graph::Module& module) {
     if (folder_.empty()) return;
-    write_file(fmt::format("{}/{:03}-{}.tenon", folder_, number, name), graph::print(module, &constants_));
+    write_file(fmt::format("{}/{}-{}.tenon", folder_, number, name), graph::print(module, &constants_));
   }
   void finish() const {
     if (!folder_.empty()) graph::write_constants(folder_ + "/constants.bin", constants_);
@@ -117,12 +150,17 @@ class Runner {
 
   graph::Module run(graph::Module module) {
     size_t first = first_step(module);
-    if (first == 0) leave("import", 0, module);
+    last_ = first == 0 ? "import" : stage_of(module);
+    if (first == 0)
+      leave("import", "000", module);
+    else
+      module = resume(std::move(module), first);
     for (size_t i = first; i < pipeline().size() && !stopped_; ++i) {
       const PipelineStep& step = pipeline()[i];
       if (pass_options(module).opt_level < step.min_opt_level && step.name != options_.stop_after) continue;
       module = run_step(step, std::move(module));
-      leave(step.name, i + 1, module);
+      leave(step.name, fmt::format("{:03}", i + 1), module);
+      module = run_given_after(step.name, i + 1, std::move(module));
     }
     dumper_.finish();
     if (options_.verify_end) verify(stage_of(module), module);
@@ -133,38 +171,84 @@ class Runner {
   void finish_dump() const { dumper_.finish(); }
 
  private:
+  /// A module that was read at a stage behind the import: what nobody has checked is checked.
+  graph::Module resume(graph::Module module, size_t first) {
+    if (first > index_of("lower")) lower::verify_lowered(module);
+    stopped_ = last_ == options_.stop_after;
+    return run_given_after(pipeline()[first - 1].name, first, std::move(module));
+  }
+
+  template <class Work>
+  auto attempt(std::string_view pass, bool given, const Work& work) {
+    return guarded(work, [&](const char* why) { throw PassFailure(std::string(pass), last_, given, why); });
+  }
+
   graph::Module run_step(const PipelineStep& step, graph::Module module) {
     Stopwatch watch;
     std::vector<std::string> placed = placed_nodes(module);
-    if (pass_options(module).opt_level >= step.min_opt_level) module = step.run(std::move(module), options_);
+    module = attempt(step.name, false, [&] {
+      bool runs = pass_options(module).opt_level >= step.min_opt_level;
+      return runs ? step.run(std::move(module), options_) : std::move(module);
+    });
     module.attrs["stage"] = std::string(step.name);
     double took = watch.lap();
     if (!placed.empty()) check_placed_nodes(step.name, placed, module);
     if (ms_) (step.name == "lower" || step.name == "schedule" ? ms_->lower : ms_->passes) += took;
     if (options_.on_pass) options_.on_pass(step.name, took);
-    if (options_.verify_each) verify(step.name, module);
+    if (options_.verify_each) attempt(step.name, false, [&] { verify(step.name, module); });
     return module;
+  }
+
+  /// The build's own passes of the slot after a step, but for those that the module has been through.
+  graph::Module run_given_after(std::string_view step, size_t number, graph::Module module) {
+    auto slot = std::find_if(std::begin(kSlots), std::end(kSlots), [&](const auto& entry) { return entry.first == step; });
+    if (slot == std::end(kSlots)) return module;
+    int count = 0;
+    for (const GivenPass& pass : options_.extensions.passes) {
+      if (pass.slot != slot->second || stopped_) continue;
+      ++count;
+      if (has_run(module, pass.name)) continue;
+      Stopwatch watch;
+      module = attempt(pass.name, true, [&] { return run_given(pass, module, nullptr); });
+      std::string& names = std::get<std::string>(module.attrs.try_emplace(std::string(kRun), std::string()).first->second);
+      names += (names.empty() ? "" : ",") + pass.name;
+      double took = watch.lap();
+      if (ms_) ms_->passes += took;
+      if (options_.on_pass) options_.on_pass(pass.name, took);
+      leave(pass.name, fmt::format("{:03}.{}", number, count), module);
+    }
+    return module;
+  }
+
+  static bool has_run(const graph::Module& module, const std::string& pass) {
+    auto names = module.attrs.find(kRun);
+    const std::string* list = names == module.attrs.end() ? nullptr : std::get_if<std::string>(&names->second);
+    return list && ("," + *list + ",").find("," + pass + ",") != list->npos;
   }
 
   static void verify(std::string_view pass, const graph::Module& module) {
     try {
       graph::verify(module);
+      if (pass == "fuse") lower::verify_fused(module);
+      if (index_of(pass) >= index_of("lower")) lower::verify_lowered(module);
     } catch (const CompileError& error) {
       throw InternalError(fmt::format("internal error: pass `{}` left a broken module:\n{}", pass, error.what()));
     }
   }
 
-  void leave(std::string_view name, size_t number, const graph::Module& module) {
+  void leave(std::string_view name, const std::string& number, const graph::Module& module) {
     dumper_.dump(number, name, module);
     const std::vector<std::string>& print = options_.print_after;
     if (options_.on_print && std::find(print.begin(), print.end(), name) != print.end())
       options_.on_print(name, graph::print(module));
     stopped_ = name == options_.stop_after;
+    last_ = name;
   }
 
   const CompileOptions& options_;
   Milliseconds* ms_;
   Dumper dumper_;
+  std::string last_;  // pass
   bool stopped_ = false;
 };
 
@@ -186,8 +270,9 @@ const std::vector<PipelineStep>& pipeline() {
 }
 
 graph::Module run_pipeline(graph::Module module, const CompileOptions& options, Milliseconds* ms) {
-  for (const std::string& name : options.print_after) check_pass_name("--print-after", name);
-  if (!options.stop_after.empty()) check_pass_name("--stop-after", options.stop_after);
+  check_given_names(options);
+  for (const std::string& name : options.print_after) check_pass_name(options, "--print-after", name);
+  if (!options.stop_after.empty()) check_pass_name(options, "--stop-after", options.stop_after);
   Runner runner(options, ms);
   try {
     return runner.run(std::move(module));
@@ -195,6 +280,15 @@ graph::Module run_pipeline(graph::Module module, const CompileOptions& options, 
     runner.finish_dump();
     throw;
   }
+}
+
+std::optional<graph::Module> run_passes_after_plan(const graph::Module& scheduled, const Planned& planned,
+                                                   const CompileOptions& options) {
+  std::optional<graph::Module> module;
+  for (const GivenPass& pass : options.extensions.passes)
+    if (pass.slot == Slot::AfterPlan) module = run_given(pass, module ? *module : scheduled, &planned);
+  if (module && *module == scheduled) module.reset();
+  return module;
 }
 
 }  // namespace tenon::driver

@@ -39,20 +39,24 @@ ConstantParams all_constant_params(const Module& module) {
 }
 
 /// Schedules what is not scheduled yet, in place; returns what is to be packed.
-PackedParams schedule_functions(Module& module, int workers) {
+PackedParams schedule_functions(Module& module, const CompileOptions& options) {
   ConstantParams constant = all_constant_params(module);
-  Target target = target_of(module);
+  Target otherwise = target_of(module);
   std::vector<std::pair<const std::string, tir::PrimFunc>*> entries;
   for (auto& entry : module.prim_funcs)
     if (!entry.second.scheduled()) entries.push_back(&entry);
   std::vector<std::vector<schedule::PackedParam>> packed_of(entries.size());
-  parallel_for(entries.size(), workers, [&](size_t i) {
+  parallel_for(entries.size(), options.workers, [&](size_t i) {
     auto& [name, function] = *entries[i];
     auto params = constant.find(name);
     std::vector<bool> is_constant = params == constant.end() ? std::vector<bool>() : params->second;
     is_constant.resize(function.params.size());  // outputs are not constant
-    schedule::Scheduled result = schedule::schedule(
-        {.func = function, .target = target, .constant_params = is_constant, .opt_level = pass_options(module).opt_level});
+    Target target = target_of(function, otherwise);
+    schedule::Scheduled result = schedule::schedule({.func = function,
+                                                     .target = target,
+                                                     .constant_params = is_constant,
+                                                     .opt_level = pass_options(module).opt_level,
+                                                     .given = options.extensions.schedules});
     double flops = count_flops(function);
     packed_of[i] = std::move(result.packed);
     function = std::move(result.func);
@@ -154,7 +158,7 @@ std::vector<bool> constant_params(const Module& module, const std::string& funct
 }
 
 Module schedule_module(Module module, const CompileOptions& options) {
-  PackedParams packed = schedule_functions(module, options.workers);
+  PackedParams packed = schedule_functions(module, options);
   if (packed.empty()) return module;
   Packer(module, packed).run(options);
   return pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were

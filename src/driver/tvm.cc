@@ -4,6 +4,7 @@
 #include "codegen/backend.h"
 #include "driver/attributes.h"
 #include "driver/module_code.h"
+#include "driver/reproducer.h"
 #include "driver/stopwatch.h"
 #include "runtime/tvm_folder.h"
 
@@ -24,9 +25,7 @@ std::vector<codegen::PackedWrapper> wrappers_of(const link::TvmLinked& linked, c
   return wrappers;
 }
 
-}  // namespace
-
-TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+TvmBuilt compile_and_link(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
   link::Liveness liveness = link::analyse_liveness(scheduled, {.in_place = false, .parts = false});
   ModuleCode code = compile_functions(scheduled, liveness, options, ms);
   Stopwatch watch;
@@ -34,6 +33,22 @@ TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options
   built.objects.push_back(codegen::compile_packed_wrappers(wrappers_of(built.linked, code), target_of(scheduled)));
   if (ms) ms->link += watch.lap();
   return built;
+}
+
+TvmBuilt with_passes_after_plan(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  TvmBuilt built = compile_and_link(scheduled, options, ms);
+  std::optional<graph::Module> changed = run_passes_after_plan(scheduled, {built.linked.problem, built.linked.plan}, options);
+  if (!changed) return built;
+  TvmBuilt again = compile_and_link(*changed, options, ms);
+  check_same_problem(built.linked.problem, again.linked.problem);
+  return again;
+}
+
+}  // namespace
+
+TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  return guarded([&] { return with_passes_after_plan(scheduled, options, ms); },
+                 [&](const char* why) { leave_reproducer(scheduled, "--emit tvm -o reproduced", options, why); });
 }
 
 void write_tvm(const TvmBuilt& built, const std::string& folder, Milliseconds* ms) {

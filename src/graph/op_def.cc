@@ -105,17 +105,22 @@ void CallSite::unsupported(int operand, std::string code, std::string reason) co
   throw CompileError(operand_error(*this, operand, std::move(code), std::move(reason), ErrorKind::Unsupported));
 }
 
+[[noreturn]] static void fail_operand_count(const OpDef& op, std::span<const TensorType> inputs) {
+  std::string given;
+  for (const TensorType& type : inputs) given += (given.empty() ? ": " : ", ") + to_string(type);
+  throw CompileError(Diagnostic{.code = "operand-count",
+                                .message = fmt::format("{} operands given{}", inputs.size(), given),
+                                .node = std::string(op.name),
+                                .expected = fmt::format("{}{}", op.variadic ? "at least " : "", op.inputs.size()),
+                                .found = std::to_string(inputs.size())});
+}
+
 std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs, Attrs& attrs,
                                     const std::string& node_name, const Span& span) {
   try {
     size_t declared = op.inputs.size();
     bool count_fits = op.variadic ? inputs.size() >= declared : inputs.size() == declared;
-    if (!count_fits)
-      throw CompileError(Diagnostic{.code = "operand-count",
-                                    .message = fmt::format("{} operands given", inputs.size()),
-                                    .node = std::string(op.name),
-                                    .expected = fmt::format("{}{}", op.variadic ? "at least " : "", declared),
-                                    .found = std::to_string(inputs.size())});
+    if (!count_fits) fail_operand_count(op, inputs);
     check_attrs(op, attrs);
     CallSite call(op, inputs, attrs);
     if (!inputs.empty() && !contains(op.dtypes, inputs[0].dtype))

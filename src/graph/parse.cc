@@ -2,6 +2,7 @@
 // Reads what print.cc writes. The grammar is in docs/graph-ir.md.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 
@@ -80,11 +81,23 @@ void FunctionParser::define(const Token& at, std::optional<ValueId> value) {
                                      "values that are unique in their function"));
 }
 
+/// `%0, %1, %4`, the first eight.
+static std::string first_values(const std::unordered_map<std::string, std::optional<ValueId>>& values) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : values) names.push_back(name);
+  std::sort(names.begin(), names.end(),
+            [](std::string_view a, std::string_view b) { return a.size() != b.size() ? a.size() < b.size() : a < b; });
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) text += fmt::format("{}%{}", i ? ", " : "", names[i]);
+  return names.empty() ? "none so far" : names.size() > kShown ? text + ", …" : text;
+}
+
 std::optional<ValueId> FunctionParser::use(const Token& at) const {
   auto it = values_.find(at.text);
   if (it == values_.end())
     throw CompileError(cursor_.error(at, "undeclared-value", fmt::format("`%{}` is not defined above", at.text),
-                                     "a parameter or the result of an earlier node"));
+                                     "a parameter or the result of an earlier node: " + first_values(values_)));
   return it->second;
 }
 

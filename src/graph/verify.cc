@@ -172,7 +172,9 @@ bool ModuleVerifier::inputs_in_order(const Node& n) {
   for (ValueId v : n.inputs)
     if (v.index >= types_.size()) {
       report("undeclared-value", fmt::format("`%{}` is not defined above", v.index),
-             "a parameter or the result of an earlier node", &n);
+             types_.empty() ? "a parameter or the result of an earlier node, of which there is none so far"
+                            : fmt::format("a parameter or the result of an earlier node, %0 to %{}", types_.size() - 1),
+             &n);
       return false;
     }
   return true;

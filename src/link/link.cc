@@ -92,7 +92,7 @@ class Linker {
   void describe_interface() {
     Program& program = linked_.program;
     program.target = attribute<std::string>(module_.attrs, "target", "llvm");
-    program.features = parse_target(program.target).features;
+    program.features = features(program.target);
     program.opt_level = static_cast<int32_t>(attribute<int64_t>(module_.attrs, "opt_level", 3));
     program.model = attribute<std::string>(module_.attrs, "model", "");
     for (const graph::Param& param : main_.params)
@@ -103,6 +103,15 @@ class Linker {
       const TensorType& type = *types[main_.results[i].index];
       program.outputs.push_back({name, type.dtype, static_shape(type, nullptr, name)});
     }
+  }
+
+  /// Of the module's target and of those that loop functions have of their own, sorted.
+  std::vector<std::string> features(const std::string& target) const {
+    std::set<std::string> targets = {target}, all;
+    for (const auto& [name, function] : module_.prim_funcs) targets.insert(attribute(function.attrs, "target", target));
+    for (const std::string& text : targets)
+      for (const std::string& feature : parse_target(text).features) all.insert(feature);
+    return {all.begin(), all.end()};
   }
 
   std::vector<const TensorType*> value_types() const {

@@ -22,9 +22,16 @@ void fail(std::string code, std::string message, const Node* node, std::string i
 }
 
 void fail_not_lowered(const Node& node) {
-  fail("not-lowered",
-       fmt::format("`{}` was not lowered to a loop function", node.kind == graph::NodeKind::Op ? node.op->name : node.callee),
-       &node, "", "compile from an earlier stage, or fix the dynamic shapes with --input-shapes");
+  std::string found = node.kind == graph::NodeKind::Op ? fmt::format("operator `{}`", node.op->name) : "call @" + node.callee;
+  throw CompileError(Diagnostic{.kind = ErrorKind::Unsupported,
+                                .code = "not-lowered",
+                                .message = fmt::format("{} was not lowered to a loop function", found),
+                                .node = node.name,
+                                .expected = "`constant` and `call_lowered` only in `main`",
+                                .found = found,
+                                .function = "main",
+                                .span = node.span,
+                                .hint = "compile from an earlier stage, or fix the dynamic shapes with --input-shapes"});
 }
 
 const graph::Function& main_of(const graph::Module& module) {

@@ -2,6 +2,7 @@
 // Lowering: primitive graph functions to loop functions. One pure core and two façades (design.md 3).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,10 @@ std::shared_ptr<const Lowered> lower_cached(const graph::Module& module, const g
 /// Façade 2: every primitive function of the module becomes a PrimFunc (one for equal functions), calls of it become
 /// `call_lowered`; other functions stay untouched. Unique names are given in one sorted step. Idempotent.
 graph::Module lower_module(const graph::Module& module, const Caching& caching = {}, int workers = 1);
+
+/// The loop functions of a mixed module, one module for each target, by its text. A primitive function with the text attribute
+/// `target` is compiled for that, others are for the module's. Targets are compared whole: two processors are two targets.
+std::map<std::string, graph::Module> loop_modules(const graph::Module& mixed);
 
 /// A kernel to tune.
 struct Task {

@@ -82,6 +82,11 @@ void rewrite_calls(Function& function, const std::map<std::string_view, const Gr
   }
 }
 
+const std::string* target_text(const graph::Attrs& attrs) {
+  auto target = attrs.find("target");
+  return target == attrs.end() ? nullptr : std::get_if<std::string>(&target->second);
+}
+
 std::set<std::string> constants_read(const Module& module) {
   std::set<std::string> names;
   for (const auto& [name, function] : module.functions)
@@ -124,6 +129,7 @@ Module lower_module(const Module& module, const Caching& caching, int workers) {
   for (const Group& group : groups) {
     tir::PrimFunc func = *group.lowered->func;
     func.name = group.name;
+    if (const std::string* target = target_text(group.functions[0]->attrs)) func.attrs["target"] = *target;
     out.prim_funcs.emplace(group.name, std::move(func));
     for (const Function* function : group.functions) lowered.emplace(function->name, &group);
   }
@@ -135,6 +141,20 @@ Module lower_module(const Module& module, const Caching& caching, int workers) {
   for (const std::string& name : before)
     if (!after.contains(name)) out.constants.erase(name);
   return out;
+}
+
+std::map<std::string, Module> loop_modules(const Module& mixed) {
+  const std::string* given = target_text(mixed.attrs);
+  std::string otherwise = given ? *given : host_target().text();
+  std::map<std::string, Module> modules;
+  for (const auto& [name, function] : mixed.prim_funcs) {
+    const std::string* own = target_text(function.attrs);
+    std::string target = parse_target(own ? *own : otherwise).text();
+    Module& module = modules[target];
+    module.attrs["target"] = target;
+    module.prim_funcs.emplace(name, function);
+  }
+  return modules;
 }
 
 }  // namespace tenon::lower

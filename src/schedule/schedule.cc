@@ -147,15 +147,25 @@ const std::vector<NamedProvider>& providers() {
   return list;
 }
 
+namespace {
+
+std::optional<Scheduled> first_answer(const Request& request) {
+  for (const GivenProvider& p : request.given)
+    if (std::optional<Scheduled> out = ask(p, request)) return out;
+  for (const NamedProvider& p : providers())
+    if (std::optional<Scheduled> out = p.provider(request)) return out;
+  return std::nullopt;
+}
+
+}  // namespace
+
 Scheduled schedule(const Request& request) {
   if (request.opt_level == 0) return naive(request);
-  for (const NamedProvider& p : providers())
-    if (std::optional<Scheduled> out = p.provider(request)) {
-      out->func = lower_math(out->func, {request.target.machine.fma});
-      out->func.attrs["scheduled"] = true;
-      return std::move(*out);
-    }
-  fail_internal("the naive schedule accepts every function");
+  std::optional<Scheduled> out = first_answer(request);
+  check(out.has_value(), "the naive schedule accepts every function");
+  out->func = lower_math(out->func, {request.target.machine.fma});
+  out->func.attrs["scheduled"] = true;
+  return std::move(*out);
 }
 
 }  // namespace tenon::schedule

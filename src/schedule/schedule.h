@@ -2,7 +2,9 @@
 // Schedules: unscheduled loop functions to fast ones. A schedule constructs loops; it never changes a result.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,11 +26,14 @@ struct Scheduled {
   std::string explain;  // why this schedule: anchor, tile, blocks; one line each
 };
 
+struct GivenProvider;
+
 struct Request {
   const tir::PrimFunc& func;
   const Target& target;
   std::vector<bool> constant_params;  // per parameter: every caller passes a constant there, so it may be packed
   int opt_level = 3;
+  std::span<const GivenProvider> given = {};  // asked before the built-in providers
 };
 
 class Schedule;
@@ -37,6 +42,21 @@ Scheduled by_steps(const Schedule& steps);
 
 /// A loop function in, a scheduled one out, or nothing: declined.
 using Provider = std::optional<Scheduled> (*)(const Request& request);
+
+/// What a provider of the build's own answers.
+struct GivenAnswer {
+  tir::PrimFunc func;
+  bool proven = false;  // made by schedule steps, each of which keeps the meaning: not run beside the function it came from
+};
+/// A provider that a build was given. Several threads may call it at once.
+struct GivenProvider {
+  std::string name;
+  std::function<std::optional<GivenAnswer>(const Request& request)> schedule;
+};
+/// Asks one. Throws CompileError naming it and the function if the answer has another signature (`provider-signature`), breaks a
+/// rule of loop functions, gives another result than the function on small integers (`provider-result`), or is neither proven
+/// nor can be run in the interpreter (`provider-unchecked`).
+std::optional<Scheduled> ask(const GivenProvider& provider, const Request& request);
 
 /// Valid for any function: the loops as they stand, one element at a time, outermost spatial loop parallel.
 /// What -O0 uses.
@@ -49,7 +69,7 @@ struct NamedProvider {
 };
 const std::vector<NamedProvider>& providers();
 
-/// The first provider that accepts. At opt_level 0: naive.
+/// The first provider that accepts, those of the request first. At opt_level 0: naive.
 Scheduled schedule(const Request& request);
 
 }  // namespace tenon::schedule

@@ -111,7 +111,7 @@ void Verifier::declare_buffer(const Buffer& buffer, bool read_only) {
   try {
     element_count(known);
   } catch (const CompileError& error) {
-    report("tensor-too-large", fmt::format("`{}` has the extents {}", buffer->name, to_string(known)),
+    report("tensor-too-large", fmt::format("`{}`: {}", buffer->name, error.diagnostics()[0].message),
            error.diagnostics()[0].expected);
   }
   if (!buffer->strides.empty() && buffer->strides.size() != buffer.rank())

@@ -5,6 +5,7 @@ usage: cli_test.py [unittest arguments]; TENON names the command, build/bin/teno
 """
 import ast
 import json
+import math
 import os
 import pathlib
 import re
@@ -219,6 +220,63 @@ class Run(CommandTest):
         self.assertEqual(subprocess.run([program, self.path("model.so"), *raw], capture_output=True, text=True).stdout, expected)
         for tool in (["ldd", program], ["ldd", library / "libtenon_runtime.so"], ["nm", "-D", library / "libtenon_runtime.so"]):
             self.assertNotIn("llvm", subprocess.run(tool, capture_output=True, text=True, check=True).stdout.lower())
+
+
+class Extensions(CommandTest):
+    """The examples of a pass and of a schedule, built in a folder that holds them and the public headers."""
+
+    def build(self, example, program):
+        library = pathlib.Path(TENON).resolve().parents[1]
+        if not shutil.which("g++"):
+            self.skipTest("no C++ compiler")
+        shutil.copytree(ROOT / "include", self.folder / "include", dirs_exist_ok=True)
+        shutil.copytree(ROOT / "examples" / example, self.folder / "examples" / example)
+        make = ["make", "-C", self.path(f"examples/{example}"), "CXX=g++ -Werror", f"BUILD={library}"]
+        subprocess.run(make, check=True, capture_output=True)
+        return self.path(f"examples/{example}/{program}")
+
+    def runs(self, *command, code=0):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, f"{done.stdout}\n{done.stderr}")
+        return done
+
+    def test_the_example_of_a_pass(self):
+        program = self.build("pass", "own_pass")
+        model = self.write("gelu.tenon", """fn @main(%0: f32[4] "x") -> ("y") {
+  %1 = gelu(%0) {approximate = "none"} : f32[4]
+  return %1
+}
+""")
+        self.assertEqual(self.runs(program, model, self.path("own.so")).stdout, "1 calls, 0 buffers\n")
+        x = [-1.0, 0.0, 0.5, 2.0]
+        write_npz(self.path("x.npz"), {"x": ("<f4", [4], x)})
+        tanh = [0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v ** 3))) for v in x]
+        erf = [0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in x]
+        for artifact, want in (("own.so", tanh), ("plain.so", erf)):
+            if artifact == "plain.so":
+                self.tenon("compile", model, "-o", self.path(artifact))
+            self.tenon("run", self.path(artifact), "-i", self.path("x.npz"), "-o", self.path("y.npz"))
+            for got, wanted in zip(read_npz(self.path("y.npz"))["y"][2], want):
+                self.assertAlmostEqual(got, wanted, delta=2e-6)
+        self.assertEqual(self.runs(program, self.path("nothing.tenon"), self.path("own.so"), code=6).stdout, "")
+
+    def test_the_example_of_a_schedule(self):
+        program = self.build("schedule", "own_schedule")
+        model = self.write("product.tenon", """fn @main(%0: f32[4,8] "a", %1: f32[8,16] "b") -> ("c") {
+  %2 = matmul(%0, %1) : f32[4,16]
+  return %2
+}
+""")
+        for mode in ("steps", "loops"):
+            self.assertIn('provider = "own_product"', self.runs(program, model, self.path(mode), mode).stdout)
+            self.tenon("run", self.path(mode), "--fill", "random:1", "-o", self.path("out.npz"))
+            self.tenon("run", model, "-O0", "--fill", "random:1", "--check", self.path("out.npz"))
+        refused = self.runs(program, model, self.path("wrong"), "wrong", code=1).stderr
+        self.assertIn("`own_product` changes the result", refused)
+        self.assertIn("@fused_matmul", refused)
+        self.assertFalse(os.path.exists(self.path("wrong")))
+        declined = self.runs(program, self.model, self.path("other"), "wrong")
+        self.assertNotIn("provider", declined.stdout)
 
 
 class Compile(CommandTest):
@@ -603,7 +661,8 @@ class Look(CommandTest):
         known = {e["code"] for e in self.json("explain")}
         passes = {p["name"] for p in self.json("passes")}
         other = {"disable-lsr", "element-wise", "min-legal-vector-width", "output-fusable", "prefer-vector-width", "target-cpu",
-                 "target-features", "tir-scheduled"} | set(self.json("targets")["cpus"]) | passes
+                 "target-features", "tir-scheduled", "after-fuse", "after-lower", "before-plan", "after-plan"}
+        other |= set(self.json("targets")["cpus"]) | passes
         used = {"usage"}
         for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "src").rglob("*.h")]:
             if path.name != "explain_table.cc":

@@ -106,6 +106,22 @@ TEST(TvmFolder, NopCopyFlattenAndParametersMeanWhatTheyDoInTheReference) {
   }
 }
 
+TEST(TvmFolder, AnInputBehindANodeWithSeveralResultsHasItsOwnShape) {
+  Folder folder;
+  uint32_t x = folder.add("x", "", {}, {2}, 0);
+  uint32_t parts = folder.add("parts", "split", {x}, {1}, 1);
+  folder.graph.nodes.back().outputs = 2;
+  folder.graph.tensors.push_back({DType::F32, {3}, 2});
+  folder.graph.rows.back() = 3;
+  folder.add("late", "", {}, {7, 5}, 3);
+  folder.graph.rows.back() = 4;
+  folder.write({parts});
+  Program program = read_tvm_program(folder.path);
+  ASSERT_EQ(program.inputs.size(), 2u);
+  EXPECT_EQ(program.inputs[1].name, "late");
+  EXPECT_EQ(program.inputs[1].shape, (Shape{7, 5})) << "a tensor's number is no node's number";
+}
+
 TEST(TvmFolder, ParallelLoopsBarriersAndWorkspacesAreServed) {
   Folder folder;
   uint32_t x = folder.add("x", "", {}, {100}, 0);

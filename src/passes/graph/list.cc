@@ -5,8 +5,14 @@
 namespace tenon::pass {
 
 std::span<const Pass* const> graph_passes() {
-  static constexpr const Pass* kPasses[] = {
-      &eliminate_common_subexpressions, &eliminate_dead, &fold_batch_norm, &fold_constants, &fuse, &infer, &simplify};
+  static constexpr const Pass* kPasses[] = {&eliminate_common_subexpressions,
+                                            &eliminate_dead,
+                                            &fold_batch_norm,
+                                            &fold_constants,
+                                            &fuse,
+                                            &infer,
+                                            &measure_workspace,
+                                            &simplify};
   return kPasses;
 }
 

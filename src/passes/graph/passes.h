@@ -16,6 +16,8 @@ extern const Pass eliminate_common_subexpressions;
 extern const Pass eliminate_dead;  // nodes, functions and constants that nothing reaches
 extern const Pass fuse;            // groups become functions marked `primitive` (spec.md 7.1)
 
+extern const Pass measure_workspace;  // bytes that loop functions allocate and that `main` needs beside its inputs and results
+
 /// All of them, sorted by name.
 std::span<const Pass* const> graph_passes();
 

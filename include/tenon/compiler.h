@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Compiling models, with passes and schedules of the program's own: the C++ interface of libtenon. What is compiled runs
+/// through `tenon/runtime.h`.
+///
+/// Modules and functions travel as `.tenon` text, the form that every command prints and reads (docs/graph-ir.md, docs/tir.md).
+/// Constants of more than 64 bytes stand in it by hash; a text that is returned may name the same hashes and may give new bytes
+/// in hex of any length. A build holds the extensions that its options name and nothing else: there is no registry, and two
+/// builds of one process, even at the same time, do not see each other's.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tenon {
+
+/// What every function here throws. An extension may throw one too, to refuse a model.
+class Error : public std::runtime_error {
+ public:
+  /// `kind` is an exit code of the command (docs/cli.md), `code` a code of `tenon explain`.
+  Error(int kind, std::string code, const std::string& message)
+      : std::runtime_error(message), kind_(kind), code_(std::move(code)) {}
+  int kind() const { return kind_; }
+  const std::string& code() const { return code_; }
+
+ private:
+  int kind_;
+  std::string code_;
+};
+
+/// The bytes of a constant that a text gives by hash; empty if there is none of that hash.
+using ConstantLookup = std::function<std::span<const std::byte>(std::string_view hash)>;
+
+/// Where a pass runs.
+enum class PassSlot {
+  AfterFuse,   // `main` calls primitive functions of graph operators
+  AfterLower,  // `main` calls loop functions that have no schedule yet
+  BeforePlan,  // loop functions are as they will be compiled
+  AfterPlan,   // the same, and every buffer has its place
+};
+
+struct PassInput {
+  std::string_view module;
+  std::string_view plan;  // after-plan: the memory plan as CSV (docs/memory-planning.md); else empty
+  ConstantLookup constant;
+};
+
+/// Module in, module out. The result is parsed and verified: `main` takes and gives what it did, the module's attributes stay,
+/// and what holds at the slot still holds (docs/extending.md). After planning, every buffer keeps its size and lifetime.
+struct ModulePass {
+  std::string name;  // letters, digits, `_`, `.` and `-`; no name of a pass of Tenon
+  PassSlot slot = PassSlot::AfterFuse;
+  std::function<std::string(const PassInput& input)> run;
+};
+
+struct ScheduleRequest {
+  std::string_view function;  // one `primfunc`, as `tenon lower --to tir` prints it
+  std::string_view target;    // `llvm -mcpu=haswell`
+  int opt_level = 3;
+  ConstantLookup constant;
+};
+
+/// The provider has nothing to say about the function.
+struct Declined {};
+/// Schedule steps to take on the function (docs/schedule-primitives.md). Each is proven to keep the meaning.
+struct ScheduleSteps {
+  std::string text;
+};
+/// The function with other loops: the same parameters in the same order, of the same types up to shape. It is run beside the
+/// one that was given, both in the interpreter on small integers, and refused if a result differs.
+struct ScheduledFunction {
+  std::string text;
+};
+using ScheduleAnswer = std::variant<Declined, ScheduleSteps, ScheduledFunction>;
+
+/// Asked before Tenon's own schedules, in the order given, at every level but 0. With several workers it may be called by
+/// several threads at once.
+struct ScheduleProvider {
+  std::string name;
+  std::function<ScheduleAnswer(const ScheduleRequest& request)> schedule;
+};
+
+struct BuildOptions {
+  std::string target;            // empty: the module's own if it has one, else this machine
+  std::optional<int> opt_level;  // none: the module's own if it has one, else 3
+  int workers = 1;               // threads of the compiler; they change no byte
+  bool link_params = false;      // constants stay inside kernels
+  std::string dump_dir;          // the module after each pass is written here; empty: none
+  std::vector<ModulePass> passes;
+  std::vector<ScheduleProvider> schedules;
+};
+
+/// Compiles a `.onnx` or `.tenon` file to an artifact.
+void compile(const std::string& model, const std::string& artifact, const BuildOptions& options = {});
+
+/// The module after a pass, Tenon's or one of the options', as text; `import` is the module as it was read.
+std::string module_after(const std::string& model, const std::string& pass, const BuildOptions& options = {});
+
+}  // namespace tenon
