@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Memory planning alone: MiniMalloc's challenging inputs with every planner, and how `auto` grows with the number of buffers.
-Writes bench/results/plan.md. `plan.py --dumps DIR…` adds problems that `tenon compile --dump-plan DIR` wrote."""
+Writes bench/results/plan.md. `plan.py --models FOLDER` adds the models of bench/models.py, those of generate_models.py in FOLDER;
+this needs numpy. `plan.py --dumps DIR…` adds problems that `tenon compile --dump-plan DIR` wrote."""
 import argparse
 import json
 import os
@@ -58,6 +59,36 @@ def ratios(title, problems):
     return lines + ["", "`*` marks a plan that is proven optimal.", ""]
 
 
+def model_paths(folder):
+    """Name, path and flags for the shapes of each model that is there."""
+    from models import MODELS, inputs_of, path_of, shapes_of
+    for name, inputs in MODELS.items():
+        path = next((p for p in (path_of(name), folder / f"{name}.onnx") if p.exists()), None)
+        if path:
+            yield name, path, [] if inputs is None else [a for s in shapes_of(inputs_of(name, None)) for a in ("--input-shapes", s)]
+
+
+def megabytes(memory):
+    return f"{memory['arena_bytes'] / 1e6:.3f}{'*' if memory['optimal'] else ''}"
+
+
+def arenas(folder, dumps):
+    """What compiled models reserve; leaves their problems in `dumps`."""
+    lines = ["## Arenas of models", "", "Megabytes that `tenon compile` plans, kernel scratch included, and the lower bound of the same problem. The columns to the right leave out",
+             "results that overwrite operands, and the order that needs less memory.", "",
+             "| model | buffers | arena | lower bound | `--no-in-place` | `--keep-order` | both |", "|---|---|---|---|---|---|---|"]
+    for name, path, shapes in model_paths(folder):
+        memories = []
+        for flags in ([], ["--no-in-place"], ["--keep-order"], ["--no-in-place", "--keep-order"]):
+            dump = ["--dump-plan", str(dumps / name)] if not flags else []
+            done = subprocess.run([TENON, "compile", str(path), "-o", str(dumps / "m.so"), "--json", *shapes, *flags, *dump], text=True, capture_output=True, check=True)
+            memories.append(json.loads(done.stdout)["memory"])
+        buffers = len((dumps / name / "problem.csv").read_text().splitlines()) - 1
+        lines.append(f"| {name} | {buffers} | {megabytes(memories[0])} | {memories[0]['lower_bound_bytes'] / 1e6:.3f} | " +
+                     " | ".join(megabytes(m) for m in memories[1:]) + " |")
+    return lines + ["", "`*` marks a plan that is proven optimal for its order.", ""]
+
+
 def random_problem(path, count, longest):
     """Buffers of a program of `count` steps: one begins at each step and lives up to `longest` steps."""
     rng = random.Random(count)
@@ -83,11 +114,17 @@ def growth():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dumps", nargs="*", default=[], type=pathlib.Path, help="folders with a problem.csv")
+    parser.add_argument("--models", type=pathlib.Path, help="folder with the generated models")
     arguments = parser.parse_args()
     lines = ["# Memory planning", "", "Written by `bench/plan.py`. A step is a look at one buffer.", ""] + minimalloc()
     lines += ratios("Planners on these inputs", [(p.name[0], p) for p in sorted((ROOT / "bench/data/minimalloc").glob("*.csv"))])
-    if arguments.dumps:
-        lines += ratios("Planners on models", [(folder.name, folder / "problem.csv") for folder in arguments.dumps])
+    with tempfile.TemporaryDirectory() as folder:
+        dumps = pathlib.Path(folder)
+        if arguments.models:
+            lines += arenas(arguments.models, dumps)
+        problems = arguments.dumps + sorted(p.parent for p in dumps.glob("*/problem.csv"))
+        if problems:
+            lines += ratios("Planners on models", [(p.name, p / "problem.csv") for p in problems])
     lines += growth()
     (ROOT / "bench/results/plan.md").write_text("\n".join(lines).rstrip() + "\n")
     print("\n".join(lines))

@@ -74,6 +74,7 @@ void ModelOptions::add_to(CLI::App& command, const std::string& what) {
                   "Stop its search after this time; the plan then depends on the machine")
       ->check(CLI::NonNegativeNumber);
   command.add_flag("--no-in-place", no_in_place, "Let no result overwrite an operand");
+  command.add_flag("--keep-order", keep_order, "Run the kernels in the model's order, though another needs less memory");
   command.add_option("--cache-dir", cache_dir, "Keep the code of kernels in this folder and look for it there; none by default");
   command.add_option("--external", external, "External code generator; none by default");
 }
@@ -92,6 +93,7 @@ driver::MemoryOptions ModelOptions::memory_options() const {
     memory.planner = {std::shared_ptr<const void>(), &plan::find_planner(planner)};
   memory.planner_options = {.max_steps = plan_steps, .wall_limit_ms = plan_time_limit_ms};
   memory.in_place = !no_in_place;
+  memory.reorder = !keep_order;
   return memory;
 }
 

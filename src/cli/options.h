@@ -23,7 +23,7 @@ struct ModelOptions {
   std::string planner;
   uint64_t plan_steps = 0;
   int64_t plan_time_limit_ms = 0;
-  bool no_in_place = false;
+  bool no_in_place = false, keep_order = false;
   bool link_params = false, time_passes = false, allow_unknown_params = false;
 
   /// `what` names the positional argument: `MODEL` or `MODEL_OR_ARTIFACT`.

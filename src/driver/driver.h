@@ -29,6 +29,7 @@ struct MemoryOptions {
   std::shared_ptr<const plan::MemoryPlanner> planner;  // null: the default one. Its plan is checked
   plan::PlannerOptions planner_options;
   bool in_place = true, parts = true;  // as in link::LivenessOptions
+  bool reorder = true;                 // calls may run in another order, where less memory is alive then (link/order.h)
 };
 
 struct CompileOptions {
@@ -88,8 +89,8 @@ std::optional<graph::Module> run_passes_after_plan(const graph::Module& schedule
 
 /// For each parameter of a loop function: whether every call in the module passes a constant there.
 std::vector<bool> constant_params(const graph::Module& module, const std::string& function);
-/// Gives every loop function that has none a schedule, packs the constants that the schedules want packed, and notes each
-/// function's floating-point operations in the attribute `flops`.
+/// Gives every loop function that has none a schedule, packs the constants that the schedules want packed, notes each function's
+/// floating-point operations in the attribute `flops`, and gives `main` an order in which less memory is alive, if there is one.
 graph::Module schedule_module(graph::Module module, const CompileOptions& options);
 
 /// A scheduled module as objects, constants and program: everything an artifact or an in-memory run needs.

@@ -264,7 +264,8 @@ const std::vector<PipelineStep>& pipeline() {
       step<pass::eliminate_dead>(1),                   // before fusion, which must not keep dead nodes alive
       step<pass::fuse>(0),                             // at 0 every operator is its own group
       {"lower", "primitive functions become loop functions", 0, lower_step},
-      {"schedule", "loop functions get a schedule, and constants the layout it wants", 0, schedule_module},
+      {"schedule", "loop functions get a schedule, constants the layout it wants, `main` an order that needs little memory", 0,
+       schedule_module},
   };
   return steps;
 }

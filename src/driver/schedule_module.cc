@@ -7,6 +7,7 @@
 #include "driver/driver.h"
 #include "driver/flops.h"
 #include "driver/pack.h"
+#include "link/order.h"
 #include "passes/graph/passes.h"
 #include "schedule/schedule.h"
 
@@ -159,9 +160,13 @@ std::vector<bool> constant_params(const Module& module, const std::string& funct
 
 Module schedule_module(Module module, const CompileOptions& options) {
   PackedParams packed = schedule_functions(module, options);
-  if (packed.empty()) return module;
-  Packer(module, packed).run(options);
-  return pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were
+  if (!packed.empty()) {
+    Packer(module, packed).run(options);
+    module = pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were
+  }
+  const MemoryOptions& memory = options.memory;
+  if (!memory.reorder || pass_options(module).opt_level == 0) return module;
+  return link::order_for_memory(std::move(module), {.in_place = memory.in_place, .parts = memory.parts});
 }
 
 }  // namespace tenon::driver
