@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 
 #include "base/dtype.h"
 
@@ -112,12 +113,17 @@ class Walk {
   void add(Access store, const Expr& value, std::vector<Expr> reads) {
     Update update{std::move(store), value, {}, loops_};
     if (value) reads.push_back(value);
-    for (const Expr& e : reads)
-      visit_exprs(e, [&](const Expr& x) {
-        const Load* l = as<Load>(x);
-        if (l && is_param(l->buffer)) update.loads.push_back({l->buffer->name, flat_index(l->buffer, l->indices)});
-      });
+    std::unordered_set<const ExprNode*> seen;
+    for (const Expr& e : reads) add_loads(e, update, seen);
     found_.updates.push_back(std::move(update));
+  }
+
+  /// Each part once: a value of Lets used twice over, and so on, is a small graph but a huge tree.
+  void add_loads(const Expr& e, Update& update, std::unordered_set<const ExprNode*>& seen) {
+    if (!seen.insert(e.get()).second) return;
+    const Load* l = as<Load>(e);
+    if (l && is_param(l->buffer)) update.loads.push_back({l->buffer->name, flat_index(l->buffer, l->indices)});
+    for_each_child(e, [&](const Expr& child) { add_loads(child, update, seen); });
   }
 
   bool is_param(const Buffer& buffer) const {

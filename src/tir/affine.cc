@@ -103,21 +103,22 @@ Expr simplify_division(const Binary& b, const Expr& a, int64_t divisor, const Ra
 void recombine(Affine& sum, const Ranges& ranges) {
   for (size_t i = 0; i < sum.terms.size(); ++i) {
     const Binary* mod = as<Binary>(sum.terms[i].expr);
-    const int64_t* divisor = mod && mod->op == BinaryOp::FloorMod ? as_int(mod->b) : nullptr;
-    if (!divisor || *divisor <= 0) continue;
+    const int64_t* known = mod && mod->op == BinaryOp::FloorMod ? as_int(mod->b) : nullptr;
+    if (!known || *known <= 0) continue;
+    int64_t divisor = *known;  // the term, and with it `known`, goes away below
     Expr dividend = mod->a;
-    Expr quotient = simplify(floordiv(dividend, Expr(*divisor)), ranges);
+    Expr quotient = simplify(floordiv(dividend, Expr(divisor)), ranges);
     int64_t coefficient = sum.terms[i].coefficient;
     Affine whole = affine(quotient);
     bool present = whole.constant == 0 && !whole.terms.empty();
     for (const Affine::Term& t : whole.terms) {
       auto found = std::find_if(sum.terms.begin(), sum.terms.end(),
                                 [&](const Affine::Term& s) { return structural_equal(s.expr, t.expr); });
-      present &= found != sum.terms.end() && found->coefficient == coefficient * *divisor * t.coefficient;
+      present &= found != sum.terms.end() && found->coefficient == coefficient * divisor * t.coefficient;
     }
     if (!present) continue;
     sum.terms.erase(sum.terms.begin() + static_cast<std::ptrdiff_t>(i));
-    for (const Affine::Term& t : whole.terms) add_term(sum, t.expr, -coefficient * *divisor * t.coefficient);
+    for (const Affine::Term& t : whole.terms) add_term(sum, t.expr, -coefficient * divisor * t.coefficient);
     collect(dividend, coefficient, sum);
     i = static_cast<size_t>(-1);
   }

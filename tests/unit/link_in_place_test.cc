@@ -38,6 +38,15 @@ TEST(InPlace, AnotherDtypeOfTheSameSizeIsSafe) {
   EXPECT_EQ(pairs("primfunc @f(x: i32[8]) -> (y: f32[8]) { for i = 0 extent 8 { y[i] = cast<f32>(x[i]) } }"), (Pairs{{0, 0}}));
 }
 
+TEST(InPlace, AValueThatIsUsedTwiceOverIsReadOnce) {
+  std::string body = "let v0: f32 = x[i]\n";
+  for (int k = 1; k <= 100; ++k) {
+    std::string before = "v" + std::to_string(k - 1);
+    body += "let v" + std::to_string(k) + ": f32 = (" + before + " * " + before + ")\n";
+  }
+  EXPECT_EQ(pairs("primfunc @f(x: f32[8]) -> (y: f32[8]) { for i = 0 extent 8 { " + body + "y[i] = v100 } }"), (Pairs{{0, 0}}));
+}
+
 TEST(InPlace, ABlockOfAnUnscheduledFunctionCounts) {
   EXPECT_EQ(pairs(R"(primfunc @f(x: f32[2,3]) -> (y: f32[2,3]) {
     for i = 0 extent 2 { for j = 0 extent 3 { block b { iter vi: spatial 2 = i iter vj: spatial 3 = j
