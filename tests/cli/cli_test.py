@@ -161,6 +161,20 @@ class External(CommandTest):
         self.assertEqual(self.sums(self.model, "--external", "csource"), native)
         self.assertEqual(self.json("compile", self.model, "-o", self.path("n.so"), "--external", "none")["external"], {})
 
+    def test_constants_of_regions_are_in_the_artifact(self):
+        for workers in ("1", "2"):  # a bias and relu
+            report = self.json("compile", self.onnx, "-o", self.path(f"c{workers}.so"), "--external", "csource", "--threads", workers)
+            self.assertEqual(report["external"], {"csource": 1})
+            self.tenon("run", self.path(f"c{workers}.so"), "-i", self.image, "-o", self.path("out.npz"))
+            self.assertEqual(read_npz(self.path("out.npz"))["y"], ("<f4", (1, 1, 4, 4), conv_relu_expected()))
+        self.assertEqual((self.folder / "c1.so").read_bytes(), (self.folder / "c2.so").read_bytes())
+
+    def test_every_command_goes_along(self):
+        self.assertTrue(self.json("verify", self.model, "--external", "csource")["ok"])
+        self.tenon("run", self.model, "-i", self.inputs, "--external", "csource", "--debug-memory")
+        self.assertEqual(self.json("lower", self.model, "--external", "csource", "--to", "te"), {})
+        self.assertEqual(self.json("tasks", self.model, "--external", "csource"), [])
+
     def test_a_dump_goes_on_and_a_written_region_can_be_switched_off(self):
         self.tenon("compile", self.model, "--external", "csource", "--stop-after", "partition", "-o", self.path("p.tenon"))
         text = (self.folder / "p.tenon").read_text()
