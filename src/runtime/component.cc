@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "base/diagnostic.h"
+#include "base/own_file.h"
 
 namespace tenon::runtime {
 namespace {
@@ -25,11 +26,9 @@ std::vector<std::string> folders() {
       begin = end + 1;
     }
   }
-  Dl_info here;
   std::error_code failed;
-  if (::dladdr(reinterpret_cast<const void*>(&open_component), &here) != 0) {
-    std::filesystem::path file = std::filesystem::canonical(here.dli_fname, failed);
-    if (failed) file = std::filesystem::canonical("/proc/self/exe", failed);  // a program is called what its caller says
+  std::filesystem::path file = std::filesystem::canonical(own_file(), failed);
+  if (!failed) {
     found.push_back(file.parent_path().string());
     found.push_back((file.parent_path().parent_path() / "lib").string());
   }
