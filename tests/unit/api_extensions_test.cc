@@ -149,6 +149,15 @@ TEST_F(Extensions, ADumpGoesOnWhereItStands) {
   EXPECT_EQ(runs, 2);
 }
 
+TEST_F(Extensions, ExternalCodeTakesPart) {
+  std::string model = file("m.tenon", kModel);
+  BuildOptions options;
+  options.external = {"onednn"};
+  EXPECT_TRUE(contains(module_after(model, "partition", options), "external = \"onednn\""));
+  options.external = {"nothing"};
+  EXPECT_EQ(error_of(model, options).code(), "component-missing");
+}
+
 TEST_F(Extensions, NamesAreWordsOfTheirOwn) {
   std::string model = file("m.tenon", kModel);
   auto same = [](const PassInput& input) { return std::string(input.module); };
