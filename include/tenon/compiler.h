@@ -95,6 +95,7 @@ struct BuildOptions {
   std::string dump_dir;          // the module after each pass is written here; empty: none
   std::vector<ModulePass> passes;
   std::vector<ScheduleProvider> schedules;
+  std::vector<std::string> external;  // as the flag --external of the command: `onednn -ops=conv`, …, or `none`
 };
 
 /// Compiles a `.onnx` or `.tenon` file to an artifact.

@@ -80,6 +80,7 @@ driver::CompileOptions on_ir(const BuildOptions& options) {
   out.dump_dir = options.dump_dir;
   for (const ModulePass& pass : options.passes) out.extensions.passes.push_back(on_ir(pass));
   for (const ScheduleProvider& provider : options.schedules) out.extensions.schedules.push_back(on_ir(provider));
+  for (const std::string& text : options.external) driver::add_external(out.external, text);
   return out;
 }
 

@@ -47,15 +47,22 @@ void check(const CompileCommand& command) {
 struct Written {
   uint64_t bytes = 0;
   size_t kernels = 0;
-  Json memory;
+  Json memory, external;
 };
+
+Json regions_json(const std::map<std::string, size_t, std::less<>>& regions) {
+  Json json = Json::object();
+  for (const auto& [name, count] : regions) json[name] = count;
+  return json;
+}
 
 Written write_artifact(const CompileCommand& command, const graph::Module& module, const driver::CompileOptions& options,
                        driver::Milliseconds& ms) {
   driver::Built built = driver::build(module, options, &ms);
   if (!command.dump_plan.empty()) driver::write_plan(built.problem, built.plan, command.dump_plan);
   driver::write(built, command.output, &ms);
-  return {std::filesystem::file_size(command.output), built.program.kernels.size(), memory_json(built.program)};
+  return {std::filesystem::file_size(command.output), built.program.kernels.size(), memory_json(built.program),
+          regions_json(built.external)};
 }
 
 Written write_tvm(const CompileCommand& command, const graph::Module& module, const driver::CompileOptions& options,
@@ -64,7 +71,7 @@ Written write_tvm(const CompileCommand& command, const graph::Module& module, co
   const link::TvmLinked& linked = built.linked;
   if (!command.dump_plan.empty()) driver::write_plan(linked.problem, linked.plan, command.dump_plan);
   driver::write_tvm(built, command.output, &ms);
-  Written written{.kernels = linked.kernels.size()};
+  Written written{.kernels = linked.kernels.size(), .memory = {}, .external = regions_json(built.external)};
   for (const char* name : {runtime::kTvmLibrary, runtime::kTvmGraph, runtime::kTvmParams})
     written.bytes += std::filesystem::file_size(std::filesystem::path(command.output) / name);
   uint64_t weights = 0;
@@ -102,7 +109,7 @@ int compile(const CompileCommand& command) {
                     {"link", ms.link},
                     {"total", ms.total}}},
                   {"cache", {{"hits", statistics.hits}, {"misses", statistics.misses}}},
-                  {"external", Json::object()},
+                  {"external", written.external},
                   {"memory", written.memory}});
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "driver/driver.h"
 #include "graph/text.h"
 #include "op/all_ops.h"
+#include "runtime/component.h"
 #include "runtime/session.h"
 
 namespace tenon::cli {
@@ -35,11 +36,21 @@ std::string probe() {
   }
 }
 
+/// The version of what is behind a component.
+std::string component(const std::string& name) {
+  try {
+    return runtime::open_component(name).version;
+  } catch (const CompileError&) {
+    return "not installed";
+  }
+}
+
 int doctor(bool json) {
   std::string problem = probe();
   Target host = host_target();
   Json report{{"version", "0.1.0"},
               {"llvm", codegen::llvm_version()},
+              {"onednn", component("onednn")},
               {"target", host.text()},
               {"features", host_features()},
               {"threads", std::thread::hardware_concurrency()},

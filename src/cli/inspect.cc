@@ -60,6 +60,9 @@ Json inspect_compiled(const ModelOptions& model) {
     std::string kernel = step.kernel == runtime::Step::kCopy ? "copy" : program.kernels[step.kernel];
     ops[kernel] = ops.value(kernel, 0) + 1;
   }
+  Json components = Json::object();
+  for (const runtime::ComponentKernel& kernel : program.component_kernels)
+    components[kernel.component] = components.value(kernel.component, 0) + 1;
   return {{"kind", "artifact"},
           {"model", program.model},
           {"target", program.target},
@@ -70,6 +73,7 @@ Json inspect_compiled(const ModelOptions& model) {
           {"opsets", Json::object()},
           {"nodes", program.steps.size()},
           {"ops", ops},
+          {"components", components},
           {"unsupported", Json::array()},
           {"memory", full_memory(program)}};
 }
@@ -159,6 +163,9 @@ std::string readable(const Json& json) {
   for (const Json& u : json["unsupported"])
     out += fmt::format("unsupported {} `{}`: {}\n", u["op"].get<std::string>(), u["node"].get<std::string>(),
                        u["reason"].get<std::string>());
+  if (json.contains("components"))
+    for (const auto& [name, kernels] : json["components"].items())
+      out += fmt::format("needs   {} for {} kernels\n", name, kernels.dump());
   if (!json["memory"].is_null()) out += readable_memory(json["memory"]);
   return out;
 }

@@ -43,7 +43,8 @@ Texts tensor_expressions(const LowerCommand& command) {
   graph::Module module = at_stage(command, "fuse");
   Texts texts;
   for (const auto& [name, function] : module.functions)
-    if (function.primitive()) texts.emplace_back(name, te::print(lower::lower_primitive(module, function).te));
+    if (function.primitive() && !lower::is_external(function))
+      texts.emplace_back(name, te::print(lower::lower_primitive(module, function).te));
   return texts;
 }
 

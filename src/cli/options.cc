@@ -76,7 +76,8 @@ void ModelOptions::add_to(CLI::App& command, const std::string& what) {
   command.add_flag("--no-in-place", no_in_place, "Let no result overwrite an operand");
   command.add_flag("--keep-order", keep_order, "Run the kernels in the model's order, though another needs less memory");
   command.add_option("--cache-dir", cache_dir, "Keep the code of kernels in this folder and look for it there; none by default");
-  command.add_option("--external", external, "External code generator; none by default");
+  add_repeated(command, "--external", external,
+               "Let this external code generator take what it can, such as \"onednn\"; none: leave out all; repeatable");
 }
 
 driver::MemoryOptions ModelOptions::memory_options() const {
@@ -99,8 +100,8 @@ driver::MemoryOptions ModelOptions::memory_options() const {
 
 driver::CompileOptions ModelOptions::compile_options() const {
   check_target(target);
-  if (external != "none") missing("--external", external, "external code generator");
   driver::CompileOptions options;
+  for (const std::string& text : external) driver::add_external(options.external, text);
   options.target = target;
   if (opt_level >= 0) options.opt_level = opt_level;
   options.workers = threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -17,9 +17,9 @@ CLI::Option* add_repeated(CLI::App& command, const std::string& flag, std::vecto
 struct ModelOptions {
   std::string path;
   bool json = false;
-  std::string target, dump_passes, stop_after, verify, cache_dir = "none", external = "none";
+  std::string target, dump_passes, stop_after, verify, cache_dir = "none";
   int opt_level = -1, threads = 0;
-  std::vector<std::string> input_shapes, print_after, keep, pools, pins;
+  std::vector<std::string> input_shapes, print_after, keep, pools, pins, external;
   std::string planner;
   uint64_t plan_steps = 0;
   int64_t plan_time_limit_ms = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,14 @@ std::string rename_symbols(const std::string& object, const std::string& from, c
 /// (`__TVMBackendParallelLaunch`, …), as one that TVM compiled.
 std::string compile_packed_wrappers(std::span<const PackedWrapper> wrappers, const Target& target);
 std::string compile_text(const tir::PrimFunc& function, const Target& target, TextKind kind);
+/// The global symbols of an object.
+struct ObjectSymbols {
+  std::vector<std::string> defined, undefined;
+};
+/// Nothing if the bytes are no relocatable ELF object.
+std::optional<ObjectSymbols> object_symbols(const std::string& object);
+/// Whether an undefined symbol is found when objects are linked: one of libm's functions that code may call.
+bool links(const std::string& symbol);
 /// Links objects into a shared library with lld, in process. Undefined symbols may only be libm's.
 std::string link_shared(std::span<const std::string> objects);
 

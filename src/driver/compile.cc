@@ -11,6 +11,7 @@
 #include "base/write_file.h"
 #include "codegen/backend.h"
 #include "driver/attributes.h"
+#include "driver/externals.h"
 #include "driver/kernels.h"
 #include "driver/module_code.h"
 #include "driver/reproducer.h"
@@ -74,13 +75,13 @@ void check_scheduled(const graph::Module& module) {
                                     .hint = "mark it `scheduled = true`, or let the pipeline schedule it"});
 }
 
-/// The loop functions that run, sorted by name.
+/// The loop functions that run and are ours to compile, sorted by name.
 std::vector<const tir::PrimFunc*> called_functions(const graph::Module& module, const link::Liveness& liveness) {
   std::set<std::string_view> called;
   for (const graph::Node* step : liveness.steps) called.insert(step->callee);
   std::vector<const tir::PrimFunc*> functions;
   for (const auto& [name, function] : module.prim_funcs)
-    if (called.contains(name)) functions.push_back(&function);
+    if (called.contains(name) && function.body) functions.push_back(&function);
   return functions;
 }
 
@@ -108,70 +109,82 @@ graph::Module load_module(const std::string& path, const CompileOptions& options
   return module;
 }
 
-ModuleCode compile_functions(const graph::Module& scheduled, const link::Liveness& liveness, const CompileOptions& options,
+ModuleCode compile_functions(const graph::Module& scheduled, const link::LivenessOptions& sharing, const CompileOptions& options,
                              Milliseconds* ms) {
   check_scheduled(scheduled);
   Stopwatch watch;
-  std::vector<const tir::PrimFunc*> functions = called_functions(scheduled, liveness);
+  Externals externals = compile_externals(scheduled, options);
+  ModuleCode code{.module = std::move(externals.module),
+                  .liveness = {},
+                  .objects = std::move(externals.objects),
+                  .scratch = std::move(externals.scratch),
+                  .component_kernels = std::move(externals.kernels),
+                  .external = std::move(externals.regions)};
+  if (ms) ms->codegen += watch.lap();
+  code.liveness = link::analyse_liveness(code.module, sharing);
+  if (ms) ms->link += watch.lap();
+  std::vector<const tir::PrimFunc*> functions = called_functions(code.module, code.liveness);
   Target target = target_of(scheduled);
-  ModuleCode code;
-  code.objects.resize(functions.size());
+  size_t given = code.objects.size();
+  code.objects.resize(given + functions.size());
   std::vector<codegen::KernelScratch> scratch(functions.size());
   parallel_for(functions.size(), options.workers, [&](size_t i) {
     auto object = kernel_code(*functions[i], target_of(*functions[i], target), options.caching());
-    code.objects[i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
+    code.objects[given + i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
     scratch[i] = object->scratch[0];
   });
   for (size_t i = 0; i < functions.size(); ++i)
     code.scratch[functions[i]->name] = {scratch[i].shared_bytes, scratch[i].per_worker_bytes};
   // A model that only copies has no kernel; its library is linked from one empty object.
-  if (functions.empty()) code.objects.push_back(codegen::compile_object({}, target).bytes);
+  if (code.objects.empty()) code.objects.push_back(codegen::compile_object({}, target).bytes);
+  if (!code.external.empty() && options.external.self_test) self_test(scheduled, code, options);
   if (ms) ms->codegen += watch.lap();
   return code;
+}
+
+Built link_code(ModuleCode code, const MemoryOptions& memory) {
+  link::Linked linked =
+      link::link_program(code.module, code.liveness, code.scratch, {memory.pools, memory.planner.get(), memory.planner_options});
+  Built built;
+  built.objects = std::move(code.objects);
+  built.program = std::move(linked.program);
+  built.constants = std::move(linked.constants);
+  built.problem = std::move(linked.problem);
+  built.plan = std::move(linked.plan);
+  built.external = std::move(code.external);
+  const std::vector<std::string>& kernels = built.program.kernels;
+  for (uint32_t k = 0; k < kernels.size(); ++k)
+    if (auto kernel = code.component_kernels.find(kernels[k]); kernel != code.component_kernels.end())
+      built.program.component_kernels.push_back({k, kernel->second.component, kernel->second.description});
+  return built;
 }
 
 namespace {
 
 /// Kernels compiled, and `main` over them with its memory planned.
-struct Linked {
-  ModuleCode code;
-  link::Linked program;
-};
-
-Linked compile_and_link(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
-  Stopwatch watch;
+Built compile_and_link(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
   const MemoryOptions& memory = options.memory;
-  link::Liveness liveness = link::analyse_liveness(scheduled, {.in_place = memory.in_place, .parts = memory.parts});
+  ModuleCode code = compile_functions(scheduled, {.in_place = memory.in_place, .parts = memory.parts}, options, ms);
+  Stopwatch watch;
+  Built built = link_code(std::move(code), memory);
   if (ms) ms->link += watch.lap();
-  ModuleCode code = compile_functions(scheduled, liveness, options, ms);
-  watch.lap();
-  link::Linked program =
-      link::link_program(scheduled, liveness, code.scratch, {memory.pools, memory.planner.get(), memory.planner_options});
-  if (ms) ms->link += watch.lap();
-  return {std::move(code), std::move(program)};
+  return built;
 }
 
-Linked with_passes_after_plan(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
-  Linked linked = compile_and_link(scheduled, options, ms);
-  std::optional<graph::Module> changed = run_passes_after_plan(scheduled, {linked.program.problem, linked.program.plan}, options);
-  if (!changed) return linked;
-  Linked again = compile_and_link(*changed, options, ms);
-  check_same_problem(linked.program.problem, again.program.problem);
+Built with_passes_after_plan(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  Built built = compile_and_link(scheduled, options, ms);
+  std::optional<graph::Module> changed = run_passes_after_plan(scheduled, {built.problem, built.plan}, options);
+  if (!changed) return built;
+  Built again = compile_and_link(*changed, options, ms);
+  check_same_problem(built.problem, again.problem);
   return again;
 }
 
 }  // namespace
 
 Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
-  Linked linked = guarded([&] { return with_passes_after_plan(scheduled, options, ms); },
-                          [&](const char* why) { leave_reproducer(scheduled, "-o reproduced.so", options, why); });
-  Built built;
-  built.objects = std::move(linked.code.objects);
-  built.program = std::move(linked.program.program);
-  built.constants = std::move(linked.program.constants);
-  built.problem = std::move(linked.program.problem);
-  built.plan = std::move(linked.program.plan);
-  return built;
+  return guarded([&] { return with_passes_after_plan(scheduled, options, ms); },
+                 [&](const char* why) { leave_reproducer(scheduled, "-o reproduced.so", options, why); });
 }
 
 void write_plan(const plan::LivenessProblem& problem, const plan::MemoryPlan& plan, const std::string& folder) {
@@ -194,10 +207,10 @@ std::shared_ptr<const runtime::Executable> load(Built built, Milliseconds* ms) {
   memory->code = codegen::load_in_memory(built.objects);
   memory->constants = runtime::join_constants(built.constants);
   auto executable = std::make_shared<runtime::Executable>();
-  for (const std::string& name : built.program.kernels)
-    executable->kernels.push_back(reinterpret_cast<tenon_kernel>(memory->code->address(name)));
   executable->constants = memory->constants.bytes.data();
   executable->program = std::move(built.program);
+  runtime::bind_kernels(*executable,
+                        [&](const std::string& name) { return reinterpret_cast<tenon_kernel>(memory->code->address(name)); });
   executable->owner = std::move(memory);
   if (ms) ms->link += watch.lap();
   return executable;

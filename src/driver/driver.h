@@ -11,6 +11,7 @@
 
 #include "base/target.h"
 #include "driver/extensions.h"
+#include "external/external.h"
 #include "graph/graph.h"
 #include "import/onnx/import.h"
 #include "link/tvm_graph.h"
@@ -32,6 +33,16 @@ struct MemoryOptions {
   bool reorder = true;                 // calls may run in another order, where less memory is alive then (link/order.h)
 };
 
+/// Who compiles parts of the graph in our place.
+struct ExternalOptions {
+  std::vector<std::shared_ptr<const external::ExternalCodegen>> generators;  // in the order in which they choose
+  bool off = false;       // external functions of the module are compiled as our own
+  bool self_test = true;  // what a generator made is run once on random numbers and compared with our own code
+};
+/// Adds what `--external` says: `none`, or `NAME -key=value …` of a generator that comes with Tenon. Throws CompileError (usage,
+/// `external-option`) for an option that the generator does not take, (missing, `component-missing`) for another name.
+void add_external(ExternalOptions& options, const std::string& text);
+
 struct CompileOptions {
   std::string target;            // empty: the module's own if it has one, else the host
   std::optional<int> opt_level;  // none: the module's own if it has one, else 3
@@ -40,6 +51,7 @@ struct CompileOptions {
   bool verify_each = false;  // check the module after each pass; a failure is an internal error
   bool verify_end = false;   // check it once, after the last
   onnx::ImportOptions import;
+  ExternalOptions external;
   std::vector<std::string> keep;                                  // nodes of the imported module whose results become outputs too
   std::string dump_dir;                                           // write NNN-<pass>.tenon after each pass; empty: none
   std::vector<std::string> print_after;                           // passes
@@ -50,7 +62,7 @@ struct CompileOptions {
   lower::Observer* observer = nullptr;
   runtime::TvmFolderOptions tvm;  // of a folder that is loaded
   MemoryOptions memory;
-  Extensions extensions;          // the program's own
+  Extensions extensions;  // the program's own
 
   lower::Caching caching() const { return {cache.get(), observer}; }
 };
@@ -100,6 +112,7 @@ struct Built {
   std::vector<Array> constants;
   plan::LivenessProblem problem;
   plan::MemoryPlan plan;
+  std::map<std::string, size_t, std::less<>> external;  // by external code generator, the functions that it compiled
 };
 Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms = nullptr);
 /// Writes the memory plan into a folder: `problem.csv`, `plan.csv` (with `offset`) and a page that shows it, `plan.html`.
@@ -113,8 +126,9 @@ std::shared_ptr<const runtime::Executable> load(Built built, Milliseconds* ms = 
 struct TvmBuilt {
   link::TvmLinked linked;
   std::vector<std::string> objects;
+  std::map<std::string, size_t, std::less<>> external;
 };
-/// Throws what `build` throws.
+/// Throws CompileError (unsupported, `tvm-external`) where a component makes a kernel, and what `build` throws.
 TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms = nullptr);
 /// Writes `lib.so`, `graph.json` and `params.bin` into the folder, which is made if it is not there.
 void write_tvm(const TvmBuilt& built, const std::string& folder, Milliseconds* ms = nullptr);

@@ -2,14 +2,13 @@
 // Code through the cache: keys, and the form of an object in a file.
 #include "driver/kernels.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <link.h>
 
 #include <cstring>
 
 #include "base/hash.h"
 #include "base/mapped_file.h"
+#include "base/own_file.h"
 #include "driver/driver.h"
 #include "tir/text.h"
 
@@ -34,11 +33,7 @@ constexpr lower::FileForm<codegen::Object> kFileForm{encode, decode};
 
 /// Changes with every build of the compiler that could make other code: the bytes of the program or library we are in.
 std::string compiler_version() {
-  Dl_info ignored;
-  link_map* here = nullptr;
-  check(dladdr1(kKernelSymbol, &ignored, reinterpret_cast<void**>(&here), RTLD_DL_LINKMAP) != 0, "our code is in a file");
-  std::string file = *here->l_name ? here->l_name : "/proc/self/exe";
-  return fmt::format("{} llvm {}", hash128(map_file(file).bytes).hex(), codegen::llvm_version());
+  return fmt::format("{} llvm {}", hash128(map_file(own_file()).bytes).hex(), codegen::llvm_version());
 }
 
 }  // namespace

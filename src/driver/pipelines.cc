@@ -7,7 +7,7 @@
 
 #include "base/write_file.h"
 #include "driver/attributes.h"
-#include "driver/driver.h"
+#include "driver/externals.h"
 #include "driver/reproducer.h"
 #include "driver/stopwatch.h"
 #include "graph/memory_attr.h"
@@ -262,7 +262,9 @@ const std::vector<PipelineStep>& pipeline() {
       step<pass::fold_batch_norm>(1),                  // needs constant statistics; leaves scale and shift to the weights
       step<pass::eliminate_common_subexpressions>(1),  // after folding, which makes equal nodes
       step<pass::eliminate_dead>(1),                   // before fusion, which must not keep dead nodes alive
-      step<pass::fuse>(0),                             // at 0 every operator is its own group
+      // before fusion, which would group differently; after folding, so that constants stand beside their operators
+      {"partition", "regions for external code generators become functions", 0, partition_module},
+      step<pass::fuse>(0),  // at 0 every operator is its own group
       {"lower", "primitive functions become loop functions", 0, lower_step},
       {"schedule", "loop functions get a schedule, constants the layout it wants, `main` an order that needs little memory", 0,
        schedule_module},

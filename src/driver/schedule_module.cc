@@ -2,6 +2,8 @@
 // The step between loop functions as lowered and as compiled: schedules, and constants in the layout they want.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/parallel.h"
 #include "driver/attributes.h"
 #include "driver/driver.h"
@@ -165,6 +167,8 @@ Module schedule_module(Module module, const CompileOptions& options) {
     module = pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were
   }
   const MemoryOptions& memory = options.memory;
+  auto external = [](const auto& entry) { return lower::is_external(entry.second); };
+  if (std::any_of(module.functions.begin(), module.functions.end(), external)) return module;  // ordered once their code is there
   if (!memory.reorder || pass_options(module).opt_level == 0) return module;
   return link::order_for_memory(std::move(module), {.in_place = memory.in_place, .parts = memory.parts});
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three files of TVM's graph executor.
+#include <fmt/format.h>
+
 #include "base/write_file.h"
 #include "codegen/backend.h"
 #include "driver/attributes.h"
@@ -26,10 +28,21 @@ std::vector<codegen::PackedWrapper> wrappers_of(const link::TvmLinked& linked, c
 }
 
 TvmBuilt compile_and_link(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
-  link::Liveness liveness = link::analyse_liveness(scheduled, {.in_place = false, .parts = false});
-  ModuleCode code = compile_functions(scheduled, liveness, options, ms);
+  ModuleCode code = compile_functions(scheduled, {.in_place = false, .parts = false}, options, ms);
   Stopwatch watch;
-  TvmBuilt built{link::link_tvm(scheduled, liveness), std::move(code.objects)};
+  if (!code.component_kernels.empty()) {
+    const auto& [symbol, kernel] = *code.component_kernels.begin();
+    throw CompileError(Diagnostic{
+        .kind = ErrorKind::Unsupported,
+        .code = "tvm-external",
+        .message =
+            fmt::format("component `{}` makes `{}` at run time, which TVM's executor cannot call", kernel.component, symbol),
+        .input = "--emit",
+        .expected = "--emit so, or another --external",
+        .found = kernel.component,
+        .function = symbol});
+  }
+  TvmBuilt built{link::link_tvm(code.module, code.liveness), std::move(code.objects), std::move(code.external)};
   built.objects.push_back(codegen::compile_packed_wrappers(wrappers_of(built.linked, code), target_of(scheduled)));
   if (ms) ms->link += watch.lap();
   return built;

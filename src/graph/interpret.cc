@@ -92,7 +92,10 @@ class Frame {
       case NodeKind::Op: return run_op(node, inputs);
       case NodeKind::Constant: return {found(module_.constants, node)};
       case NodeKind::Call: return Frame(module_, found(module_.functions, node)).run(inputs, {});
-      case NodeKind::CallLowered: return run_lowered(node, std::move(inputs));
+      case NodeKind::CallLowered:
+        if (auto external = module_.functions.find(node.callee); external != module_.functions.end())
+          return Frame(module_, external->second).run(inputs, {});
+        return run_lowered(node, std::move(inputs));
     }
     fail_internal("a node of no known kind");
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/op_def.h"
+#include "lower/lower.h"
 #include "tir/text.h"
 
 namespace tenon::lower {
@@ -14,8 +15,6 @@ using graph::Function;
 using graph::Module;
 using graph::Node;
 using graph::NodeKind;
-
-bool is_external(const Function& function) { return function.attrs.contains("external"); }
 
 /// Only of static types: a symbolic one is refused where memory is planned.
 bool same_bytes(const TensorType& a, const TensorType& b) {

@@ -50,8 +50,16 @@ std::string canonical_text(const graph::Module& module, const graph::Function& f
 std::shared_ptr<const Lowered> lower_cached(const graph::Module& module, const graph::Function& function, const std::string& key,
                                             const Caching& caching);
 
+/// Whether a code generator of its own compiles the function.
+bool is_external(const graph::Function& function);
+/// What the code of an external function is called. Throws CompileError (`external-symbol`) naming the function when it lacks
+/// generator or symbol.
+std::string symbol_of(const graph::Function& external);
+
 /// Façade 2: every primitive function of the module becomes a PrimFunc (one for equal functions), calls of it become
-/// `call_lowered`; other functions stay untouched. Unique names are given in one sorted step. Idempotent.
+/// `call_lowered`. An external function takes its symbol as its name, unchanged and avoided by all other names, and its calls
+/// become `call_lowered` too; a symbol that is not free is an error (`duplicate-symbol`). Other functions stay untouched. Unique
+/// names are given in one sorted step. Idempotent.
 graph::Module lower_module(const graph::Module& module, const Caching& caching = {}, int workers = 1);
 
 /// The loop functions of a mixed module, one module for each target, by its text. A primitive function with the text attribute

@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "lower/lower.h"
+#include "tir/text.h"
 
 namespace tenon::lower {
 namespace {
@@ -25,7 +26,38 @@ struct Group {
   std::string name;
 };
 
-bool lowerable(const Function& function) { return function.primitive() && !function.attrs.contains("external"); }
+bool lowerable(const Function& function) { return function.primitive() && !is_external(function); }
+
+[[noreturn]] void fail_external(const Function& function, std::string code, std::string message, std::string expected,
+                                std::string hint) {
+  throw CompileError(Diagnostic{.code = std::move(code),
+                                .message = std::move(message),
+                                .expected = std::move(expected),
+                                .found = tir::print_attrs(function.attrs),
+                                .function = function.name,
+                                .hint = std::move(hint)});
+}
+
+/// External functions by the symbols that their code has to have. No symbol is ever changed, so each must be free.
+std::map<std::string, const Function*, std::less<>> external_symbols(const Module& module) {
+  std::map<std::string, const Function*, std::less<>> by_symbol;
+  for (const auto& [name, function] : module.functions) {
+    if (!is_external(function)) continue;
+    std::string symbol = symbol_of(function);
+    auto refuse = [&](const std::string& other) {
+      fail_external(function, "duplicate-symbol", fmt::format("`@{}` is to have the symbol `{}`, as has {}", name, symbol, other),
+                    "symbols of external functions that differ from each other and from every other name of the module",
+                    "give one of them another symbol");
+    };
+    auto [known, inserted] = by_symbol.emplace(symbol, &function);
+    if (!inserted) refuse(fmt::format("`@{}`", known->second->name));
+    if (module.prim_funcs.contains(symbol)) refuse(fmt::format("loop function `@{}`", symbol));
+    auto other = module.functions.find(symbol);
+    if (other != module.functions.end() && &other->second != &function && !lowerable(other->second))
+      refuse(fmt::format("graph function `@{}`", symbol));
+  }
+  return by_symbol;
+}
 
 /// Sorted by canonical text.
 std::vector<Group> find_groups(const Module& module) {
@@ -56,6 +88,7 @@ void lower_groups(const Module& module, std::vector<Group>& groups, const Cachin
 /// Gives each kernel a name that is unused in the module; equal candidates get `_1`, `_2`, … by canonical text.
 void assign_names(const Module& module, std::vector<Group>& groups) {
   tir::NameSupply names;
+  for (const auto& [symbol, function] : external_symbols(module)) names.reserve(symbol);
   for (const auto& [name, function] : module.functions)
     if (!lowerable(function)) names.reserve(name);
   for (const auto& [name, function] : module.prim_funcs) names.reserve(name);
@@ -71,9 +104,14 @@ bool is_view(const Function& function) {
          std::all_of(function.nodes.begin(), function.nodes.end(), moves_nothing);
 }
 
-void rewrite_calls(Function& function, const std::map<std::string_view, const Group*>& lowered) {
+void rewrite_calls(Function& function, const Module& module, const std::map<std::string_view, const Group*>& lowered) {
   for (Node& node : function.nodes) {
     if (node.kind != NodeKind::Call) continue;
+    if (auto callee = module.functions.find(node.callee); callee != module.functions.end() && is_external(callee->second)) {
+      node.kind = NodeKind::CallLowered;
+      node.callee = symbol_of(callee->second);
+      continue;
+    }
     auto it = lowered.find(node.callee);
     if (it == lowered.end()) continue;
     node.kind = NodeKind::CallLowered;
@@ -105,6 +143,24 @@ std::vector<Group> lowered_groups(const Module& module, const Caching& caching, 
 
 }  // namespace
 
+bool is_external(const Function& function) { return function.attrs.contains("external"); }
+
+std::string symbol_of(const Function& external) {
+  auto text = [&](std::string_view name) {
+    auto attr = external.attrs.find(name);
+    const std::string* value = attr == external.attrs.end() ? nullptr : std::get_if<std::string>(&attr->second);
+    return value && !value->empty() ? *value : "";
+  };
+  std::string generator = text("external"), symbol = text("symbol");
+  if (generator.empty() || symbol.empty())
+    fail_external(external, "external-symbol",
+                  generator.empty() ? fmt::format("`@{}` does not name its external code generator", external.name)
+                                    : fmt::format("`@{}`, which `{}` compiles, has no symbol", external.name, generator),
+                  "an external function with the texts `external`, its code generator, and `symbol`, what its code is called",
+                  fmt::format("add `symbol = \"{}\"` to its attributes", external.name));
+  return symbol;
+}
+
 std::vector<Task> extract_tasks(const Module& module, const Caching& caching, int workers) {
   std::map<std::string_view, int64_t> calls;
   for (const auto& [name, function] : module.functions)
@@ -133,8 +189,13 @@ Module lower_module(const Module& module, const Caching& caching, int workers) {
     out.prim_funcs.emplace(group.name, std::move(func));
     for (const Function* function : group.functions) lowered.emplace(function->name, &group);
   }
-  for (const auto& [name, function] : module.functions)
-    if (!lowerable(function)) rewrite_calls(out.functions.emplace(name, function).first->second, lowered);
+  for (const auto& [name, function] : module.functions) {
+    if (lowerable(function)) continue;
+    std::string kept = is_external(function) ? symbol_of(function) : name;
+    Function& copy = out.functions.emplace(kept, function).first->second;
+    copy.name = kept;
+    rewrite_calls(copy, module, lowered);
+  }
 
   // The bytes of constants that only kernels read are inside those now.
   std::set<std::string> before = constants_read(module), after = constants_read(out);

@@ -28,7 +28,7 @@ namespace tenon::runtime {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint32_t kVersion = 2;  // of this format, of the program's and of the kernels' binary interface
+constexpr uint32_t kVersion = 3;  // of this format, of the program's and of the kernels' binary interface
 constexpr char kMagic[8] = {'T', 'E', 'N', 'O', 'N', 'A', 'R', 'T'};
 
 /// The last bytes of the file. Version and magic stay at the very end in every version.
@@ -214,13 +214,13 @@ std::shared_ptr<const Executable> load_artifact(const std::string& path) {
   loaded->library = ::dlopen(opened.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded->library) damaged(path, fmt::format("the system's loader refuses it: {}", ::dlerror()));
   auto executable = std::make_shared<Executable>();
-  for (const std::string& name : contents.program.kernels) {
+  executable->program = std::move(contents.program);
+  bind_kernels(*executable, [&](const std::string& name) {
     void* address = ::dlsym(loaded->library, name.c_str());
     if (!address) damaged(path, fmt::format("kernel `{}` is missing", name));
-    executable->kernels.push_back(reinterpret_cast<tenon_kernel>(address));
-  }
+    return reinterpret_cast<tenon_kernel>(address);
+  });
   executable->constants = contents.file.bytes.data() + contents.footer.constants_offset;
-  executable->program = std::move(contents.program);
   executable->owner = std::move(loaded);
   return executable;
 }

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/array.h"
+#include "base/function_ref.h"
+#include "runtime/component_abi.h"
 #include "runtime/kernel_abi.h"
 #include "runtime/packed_call.h"
 
@@ -73,13 +75,21 @@ struct KernelMemory {
   bool operator==(const KernelMemory&) const = default;
 };
 
+/// A kernel that a component makes from its description (runtime/component_abi.h).
+struct ComponentKernel {
+  uint32_t kernel = 0;  // index into Program::kernels
+  std::string component, description;
+  bool operator==(const ComponentKernel&) const = default;
+};
+
 struct Program {
   std::string target;                 // target text
   std::vector<std::string> features;  // CPU features the code uses
   int32_t opt_level = 3;
   std::string model;  // file name without folders, for reports
   std::vector<TensorSpec> inputs, outputs;
-  std::vector<std::string> kernels;  // symbol names
+  std::vector<std::string> kernels;                // symbol names
+  std::vector<ComponentKernel> component_kernels;  // those of `kernels` that are not in the library, sorted by `kernel`
   std::vector<Step> steps;
   std::vector<KernelMemory> kernel_memory;  // one for each kernel, or none if it isn't known
   std::vector<Arena> arenas;                // planned values and shared scratch
@@ -92,13 +102,16 @@ struct Program {
   uint64_t constants_bytes = 0;
 
   uint64_t arena_bytes() const;
+  /// Null for a kernel in the library.
+  const ComponentKernel* component_kernel(uint32_t kernel) const;
 };
 
 /// A program with its code and constants in place; immutable, shared by sessions.
 struct Executable {
   Program program;
-  std::vector<tenon_kernel> kernels;  // one per Program::kernels; none where `packed` says what to call
-  std::vector<PackedStep> packed;     // one per step, those of copies without a function; empty for our own kernels
+  std::vector<tenon_kernel> kernels;  // one per Program::kernels, null for a component's; none where `packed` says what to call
+  std::vector<const tenon_component*> components;  // one per Program::component_kernels
+  std::vector<PackedStep> packed;                  // one per step, those of copies without a function; empty for our own kernels
   const std::byte* constants = nullptr;
   std::shared_ptr<const void> owner;  // keeps code and constants alive
 };
@@ -111,6 +124,9 @@ inline uint64_t Program::arena_bytes() const {
 
 /// Throws CompileError (mismatch) naming the first CPU feature that the program uses and this machine lacks.
 void check_host(const Program& program);
+
+/// Fills in kernels, by `address`, and components. Throws CompileError (missing) naming a component that is not installed.
+void bind_kernels(Executable& executable, function_ref<tenon_kernel(const std::string& symbol)> address);
 
 /// A cache line, and the widest vector.
 inline constexpr uint64_t kConstantAlignment = 64;

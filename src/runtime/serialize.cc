@@ -57,6 +57,11 @@ class Writer {
     for (uint64_t bytes : {memory.io_bytes, memory.constant_bytes, memory.workspace_bytes, memory.worker_bytes})
       put<uint64_t>(bytes);
   }
+  void put(const ComponentKernel& kernel) {
+    put<uint32_t>(kernel.kernel);
+    put(kernel.component);
+    put(kernel.description);
+  }
   void put(const Step& step) {
     put<uint32_t>(step.kernel);
     put_all(step.args);
@@ -118,6 +123,11 @@ class Reader {
   }
   void get(KernelMemory& memory) {
     for (uint64_t* bytes : {&memory.io_bytes, &memory.constant_bytes, &memory.workspace_bytes, &memory.worker_bytes}) get(*bytes);
+  }
+  void get(ComponentKernel& kernel) {
+    get(kernel.kernel);
+    get(kernel.component);
+    get(kernel.description);
   }
   void get(Step& step) {
     get(step.kernel);
@@ -198,6 +208,7 @@ std::string serialize(const Program& program) {
   writer.put_all(program.inputs);
   writer.put_all(program.outputs);
   writer.put_all(program.kernels);
+  writer.put_all(program.component_kernels);
   writer.put_all(program.steps);
   writer.put_all(program.kernel_memory);
   writer.put_all(program.arenas);
@@ -221,6 +232,7 @@ Program deserialize(std::span<const std::byte> bytes) {
   reader.get_all(program.inputs);
   reader.get_all(program.outputs);
   reader.get_all(program.kernels);
+  reader.get_all(program.component_kernels);
   reader.get_all(program.steps);
   reader.get_all(program.kernel_memory);
   reader.get_all(program.arenas);
@@ -232,6 +244,11 @@ Program deserialize(std::span<const std::byte> bytes) {
   reader.get(program.worker_scratch_bytes);
   reader.get(program.constants_bytes);
   if (!reader.at_end()) damaged("bytes after its end");
+  for (size_t i = 0; i < program.component_kernels.size(); ++i) {
+    uint32_t kernel = program.component_kernels[i].kernel;
+    if (kernel >= program.kernels.size() || (i > 0 && kernel <= program.component_kernels[i - 1].kernel))
+      damaged("an unknown kernel of a component");
+  }
   for (const Step& step : program.steps) check_step(program, step);
   for (const Region& region : program.regions) room(program, {Place::Arena, region.arena, region.offset, region.bytes});
   return program;

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/diagnostic.h"
+#include "runtime/component.h"
 #include "runtime/debug_memory.h"
 #include "runtime/thread_pool.h"
 
@@ -72,8 +73,10 @@ struct Session::State {
   std::vector<void*> args;  // of all steps, one after the other
   bool resolved = false;    // whether `args` is up to date
   tenon_kernel_context context{};
-  std::vector<PackedCall> packed;  // one per step where the kernels were compiled for TVM
+  std::vector<PackedCall> packed;                       // one per step where the kernels were compiled for TVM
+  std::vector<std::optional<ComponentCall>> component;  // one per step where components make kernels
 
+  void make_component_calls();
   void* address(size_t step, const Argument& argument);
   void resolve();
   void run_steps();
@@ -103,6 +106,21 @@ Session::State::State(std::shared_ptr<const Executable> from, const SessionOptio
   context.pool = &pool;
   packed.reserve(executable->packed.size());
   for (const PackedStep& step : executable->packed) packed.emplace_back(step);
+  make_component_calls();
+}
+
+void Session::State::make_component_calls() {
+  if (program.component_kernels.empty()) return;
+  component.resize(program.steps.size());
+  std::vector<const void*> constants;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const ComponentKernel* kernel = program.component_kernel(program.steps[i].kernel);
+    if (!kernel) continue;
+    constants.clear();
+    for (const Argument& argument : program.steps[i].args)
+      constants.push_back(argument.place == Place::Constant ? address(i, argument) : nullptr);
+    component[i].emplace(*executable, *kernel, constants, pool.threads());
+  }
 }
 
 void* Session::State::address(size_t step, const Argument& argument) {
@@ -139,6 +157,7 @@ void Session::State::run_step(size_t index, void* const* step_args) {
     return;
   }
   if (!packed.empty()) return packed[index].run(step_args, pool);
+  if (!component.empty() && component[index]) return component[index]->run(step_args);
   context.shared_scratch = static_cast<uint8_t*>(address(index, step.shared_scratch));
   executable->kernels[step.kernel](step_args, &context);
 }

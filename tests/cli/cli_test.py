@@ -131,19 +131,101 @@ class CommandTest(unittest.TestCase):
     def path(self, name):
         return str(self.folder / name)
 
-    def tenon(self, *arguments, code=0):
-        done = subprocess.run([TENON, *arguments], capture_output=True, text=True, timeout=120)
+    def tenon(self, *arguments, code=0, program=TENON, environment=None):
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, **(environment or {})})
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
         return done
 
-    def json(self, *arguments, code=0):
-        return json.loads(self.tenon(*arguments, "--json", code=code).stdout)
+    def json(self, *arguments, code=0, **how):
+        return json.loads(self.tenon(*arguments, "--json", code=code, **how).stdout)
 
-    def error(self, *arguments, code):
-        error = self.json(*arguments, code=code)["error"]
+    def error(self, *arguments, code, **how):
+        error = self.json(*arguments, code=code, **how)["error"]
         for key in ("code", "message", "node", "input", "expected", "found", "hint"):
             self.assertIn(key, error)
         return error
+
+
+class External(CommandTest):
+    def sums(self, *source):
+        self.tenon("run", *source, "-i", self.inputs, "-o", self.path("out.npz"))
+        return read_npz(self.path("out.npz"))
+
+    def test_c_takes_part_in_a_model_and_can_be_left_out(self):
+        native = self.sums(self.model)
+        for level in ("-O0", "-O3"):
+            report = self.json("compile", self.model, "-o", self.path("c.so"), "--external", "csource -O=1", level)
+            self.assertEqual(report["external"], {"csource": 1})
+            self.assertEqual(self.sums(self.path("c.so")), native)
+        self.assertEqual(self.sums(self.model, "--external", "csource"), native)
+        self.assertEqual(self.json("compile", self.model, "-o", self.path("n.so"), "--external", "none")["external"], {})
+
+    def test_constants_of_regions_are_in_the_artifact(self):
+        for workers in ("1", "2"):  # a bias and relu
+            report = self.json("compile", self.onnx, "-o", self.path(f"c{workers}.so"), "--external", "csource", "--threads", workers)
+            self.assertEqual(report["external"], {"csource": 1})
+            self.tenon("run", self.path(f"c{workers}.so"), "-i", self.image, "-o", self.path("out.npz"))
+            self.assertEqual(read_npz(self.path("out.npz"))["y"], ("<f4", (1, 1, 4, 4), conv_relu_expected()))
+        self.assertEqual((self.folder / "c1.so").read_bytes(), (self.folder / "c2.so").read_bytes())
+
+    def test_every_command_goes_along(self):
+        self.assertTrue(self.json("verify", self.model, "--external", "csource")["ok"])
+        self.tenon("run", self.model, "-i", self.inputs, "--external", "csource", "--debug-memory")
+        self.assertEqual(self.json("lower", self.model, "--external", "csource", "--to", "te"), {})
+        self.assertEqual(self.json("tasks", self.model, "--external", "csource"), [])
+
+    def test_a_dump_goes_on_and_a_written_region_can_be_switched_off(self):
+        self.tenon("compile", self.model, "--external", "csource", "--stop-after", "partition", "-o", self.path("p.tenon"))
+        text = (self.folder / "p.tenon").read_text()
+        self.assertIn('{external = "csource", primitive = true, symbol = "csource_0"}', text)
+        self.assertEqual(self.sums(self.path("p.tenon")), self.sums(self.model))
+        self.assertEqual(self.json("compile", self.path("p.tenon"), "-o", self.path("c.so"))["external"], {"csource": 1})
+        self.assertEqual(self.error("compile", self.path("p.tenon"), "-o", self.path("x"), "--external", "none", code=9)["code"],
+                         "stage-mismatch")
+        written = self.write("w.tenon", re.sub(r"^module .*\n", "", text))
+        self.assertEqual(self.json("compile", written, "-o", self.path("n.so"), "--external", "none")["external"], {})
+        self.assertEqual(self.sums(self.path("n.so")), self.sums(self.model))
+
+    def test_options_and_missing_tools_are_named(self):
+        for bad in ("csource -fast=1", "onednn -ops=softmax", "csource -O=x"):
+            self.assertEqual(self.error("run", self.model, "--external", bad, code=2)["code"], "external-option")
+        error = self.error("run", self.model, "--external", "csource -cc=/no/compiler", code=5)
+        self.assertEqual(error["code"], "external-compiler")
+        self.assertIn("/no/compiler", error["message"])
+        self.assertEqual(self.error("run", self.model, "--external", "csource", code=6, environment={"TMPDIR": "/no/folder"})["code"],
+                         "temporary-folder")
+
+    def test_an_artifact_names_the_component_that_it_lacks(self):
+        report = self.json("compile", self.onnx, "-o", self.path("d.so"), "--external", "onednn -self-test=off")
+        self.assertEqual(report["external"], {"onednn": 1})
+        self.assertEqual(self.json("inspect", self.path("d.so"))["components"], {"onednn": 1})
+        alone = self.folder / "bin/tenon"
+        alone.parent.mkdir()
+        shutil.copy2(TENON, alone)
+        error = self.error("run", self.path("d.so"), "-i", self.image, code=5, program=str(alone))
+        self.assertEqual(error["code"], "component-missing")
+        self.assertIn("`onednn`", error["message"])
+        self.tenon("compile", self.onnx, "-o", self.path("n.so"))
+        self.tenon("run", self.path("n.so"), "-i", self.image, program=str(alone))
+        self.assertEqual(self.error("compile", self.onnx, "-o", self.path("x.so"), "--external", "onednn", code=5,
+                                    program=str(alone))["code"], "component-missing")
+
+    @unittest.skipUnless((pathlib.Path(TENON).parent.parent / "lib/libtenon_onednn.so").exists(), "component `onednn` is not built")
+    def test_onednn_runs_in_an_artifact(self):
+        self.tenon("compile", self.onnx, "-o", self.path("d.so"), "--external", "onednn")
+        for threads in ("1", "2"):
+            self.tenon("run", self.path("d.so"), "-i", self.image, "-o", self.path("out.npz"), "--threads", threads)
+            self.assertEqual(read_npz(self.path("out.npz"))["y"], ("<f4", (1, 1, 4, 4), conv_relu_expected()))
+        self.assertNotEqual(self.json("doctor")["onednn"], "not installed")
+
+    def test_tvms_files_hold_c_but_no_component(self):
+        self.assertEqual(self.json("compile", self.model, "--emit", "tvm", "-o", self.path("tvm"), "--external", "csource")["external"],
+                         {"csource": 1})
+        out, own = self.sums(self.path("tvm")), self.sums(self.model)  # TVM's graph does not name its outputs
+        self.assertEqual((out["out0"], out["out1"]), (own["sum"], own["out:0"]))
+        self.assertEqual(self.error("compile", self.onnx, "--emit", "tvm", "-o", self.path("t"), "--external", "onednn -self-test=off",
+                                    code=4)["code"], "tvm-external")
 
 
 class Run(CommandTest):
@@ -523,7 +605,7 @@ class Refusals(CommandTest):
 
     def test_missing_components_exit_5(self):
         for arguments in (["compile", self.model, "-o", "x", "--target", "c"], ["run", self.model, "--target", "opencl"],
-                          ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "onednn"],
+                          ["run", self.model, "--target", "cuda"], ["run", self.model, "--external", "nothing"],
                           ["compile", self.model, "-o", "x", "--emit", "c-header"], ["lower", self.model, "--to", "ptx"]):
             self.assertEqual(self.error(*arguments, code=5)["code"], "component-missing")
 
@@ -660,8 +742,8 @@ class Look(CommandTest):
     def test_every_code_of_the_source_is_explained_and_no_other(self):
         known = {e["code"] for e in self.json("explain")}
         passes = {p["name"] for p in self.json("passes")}
-        other = {"disable-lsr", "element-wise", "min-legal-vector-width", "output-fusable", "prefer-vector-width", "target-cpu",
-                 "target-features", "tir-scheduled", "after-fuse", "after-lower", "before-plan", "after-plan"}
+        other = {"disable-lsr", "element-wise", "min-legal-vector-width", "output-fusable", "prefer-vector-width", "self-test",
+                 "target-cpu", "target-features", "tir-scheduled", "after-fuse", "after-lower", "before-plan", "after-plan"}
         other |= set(self.json("targets")["cpus"]) | passes
         used = {"usage"}
         for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "src").rglob("*.h")]:

@@ -119,15 +119,43 @@ def check_cache(folder):
     return f"{kernels} kernels found by a second process, equal artifacts"
 
 
+# Convolutions and products with more than one row, counted in the models.
+ONEDNN_REGIONS = {"resnet50": 53, "mobilenet_v2": 52, "ocr_rec": 51}
+
+
+def check_external(folder):
+    """Whole models with the convolutions and products of oneDNN against the same models without, on one thread and two."""
+    if not (ROOT / "build/lib/libtenon_onednn.so").exists():
+        return "left out: component `onednn` is not built"
+    lines = []
+    for name, regions in ONEDNN_REGIONS.items():
+        inputs = inputs_of(name, None)
+        np.savez(folder / "in.npz", **inputs)
+        shapes = [a for s in shapes_of(inputs) for a in ("--input-shapes", s)]
+        report = json.loads(tenon("compile", path_of(name), "-o", folder / "external.so", "--external", "onednn", "--json", *shapes))
+        assert report["external"] == {"onednn": regions}, f"{name}: {report['external']}, expected {regions} regions"
+        tenon("run", path_of(name), "-i", folder / "in.npz", "-o", folder / "own.npz", *shapes)
+        with np.load(folder / "own.npz") as own:
+            expected = dict(own)
+        worst = 0.0
+        for threads in (1, 2):
+            tenon("run", folder / "external.so", "-i", folder / "in.npz", "-o", folder / "out.npz", "--threads", threads)
+            with np.load(folder / "out.npz") as found:
+                worst = max(worst, worst_error(dict(found), expected))
+        assert worst <= LIMIT, f"{name}: error {worst:.3g} of the output's scale, at most {LIMIT}"
+        lines.append(f"{name} {regions} regions {worst:.1e}")
+    return ", ".join(lines)
+
+
 def main():
     generate_models.generate(generate_models.cache_folder())
     passed = failed = 0
-    for name in sys.argv[1:] or [*MODELS, "tasks", "cache"]:
+    for name in sys.argv[1:] or [*MODELS, "tasks", "cache", "external"]:
         start = time.monotonic()
         try:
             with tempfile.TemporaryDirectory() as folder:
                 folder = pathlib.Path(folder)
-                checks = {"tasks": check_tasks, "cache": lambda: check_cache(folder)}
+                checks = {"tasks": check_tasks, "cache": lambda: check_cache(folder), "external": lambda: check_external(folder)}
                 line = checks[name]() if name in checks else run_model(name, folder)
                 print(f"{name}: {line} ({time.monotonic() - start:.0f} s)", flush=True)
             passed += 1

@@ -6,6 +6,7 @@ namespace tenon {
 
 std::string tests_dir() { return TENON_TESTS_DIR; }
 std::string test_kernels() { return TENON_TEST_KERNELS; }
+std::string test_undefined_object() { return TENON_TEST_UNDEFINED; }
 std::string test_packed_kernels() { return TENON_TEST_PACKED_KERNELS; }
 
 }  // namespace tenon

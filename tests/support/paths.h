@@ -10,6 +10,8 @@ namespace tenon {
 std::string tests_dir();
 /// The shared library of hand-written kernels.
 std::string test_kernels();
+/// An object with the symbol `fake_0`, which calls `nowhere`.
+std::string test_undefined_object();
 /// The one of hand-written kernels that TVM's executor could call.
 std::string test_packed_kernels();
 

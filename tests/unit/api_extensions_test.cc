@@ -114,7 +114,7 @@ TEST_F(Extensions, PassesSeeTheModuleOfTheirSlot) {
   EXPECT_EQ(functions(seen[3]), functions(seen[2]));
   EXPECT_TRUE(contains(plans[3], "offset")) << plans[3];
   EXPECT_EQ(plans[0] + plans[1] + plans[2], "");
-  EXPECT_TRUE(fs::exists(folder_ / "dump/007.1-see_0.tenon"));
+  EXPECT_TRUE(fs::exists(folder_ / "dump/008.1-see_0.tenon"));
 }
 
 TEST_F(Extensions, WhatAPassReturnsIsBuilt) {
@@ -143,10 +143,19 @@ TEST_F(Extensions, ADumpGoesOnWhereItStands) {
   EXPECT_EQ(runs, 1);
   BuildOptions again = options;
   again.dump_dir.clear();
-  EXPECT_EQ(module_after(folder_ / "dump/007-fuse.tenon", "schedule", again), whole) << "before the pass";
+  EXPECT_EQ(module_after(folder_ / "dump/008-fuse.tenon", "schedule", again), whole) << "before the pass";
   EXPECT_EQ(runs, 2);
-  EXPECT_EQ(module_after(folder_ / "dump/007.1-own.tenon", "schedule", again), whole) << "behind it";
+  EXPECT_EQ(module_after(folder_ / "dump/008.1-own.tenon", "schedule", again), whole) << "behind it";
   EXPECT_EQ(runs, 2);
+}
+
+TEST_F(Extensions, ExternalCodeTakesPart) {
+  std::string model = file("m.tenon", kModel);
+  BuildOptions options;
+  options.external = {"onednn"};
+  EXPECT_TRUE(contains(module_after(model, "partition", options), "external = \"onednn\""));
+  options.external = {"nothing"};
+  EXPECT_EQ(error_of(model, options).code(), "component-missing");
 }
 
 TEST_F(Extensions, NamesAreWordsOfTheirOwn) {

@@ -9,11 +9,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <mutex>
 #include <set>
 
 #include "base/diagnostic.h"
+#include "base/temporary_folder.h"
 #include "codegen/backend.h"
 #include "codegen/llvm/libm.h"
 
@@ -48,24 +48,6 @@ class MemoryFile {
   int descriptor_;
 };
 
-/// A folder that is removed with what it holds.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "tenon-XXXXXX").string()) {
-    if (!mkdtemp(path_.data())) fail_file("can't create a folder in " + std::filesystem::temp_directory_path().string());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string file(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 void run_lld(std::vector<std::string> arguments) {
   static std::mutex one_at_a_time;  // lld keeps its state in globals
   std::lock_guard lock(one_at_a_time);
@@ -81,14 +63,10 @@ void run_lld(std::vector<std::string> arguments) {
 std::set<std::string> undefined_symbols(std::span<const std::string> objects) {
   std::set<std::string> defined, undefined;
   for (const std::string& bytes : objects) {
-    auto file = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(bytes, "object"));
-    if (!file) fail_internal("an object is not an ELF file: " + llvm::toString(file.takeError()));
-    for (const llvm::object::SymbolRef& symbol : (*file)->symbols()) {
-      auto name = llvm::cantFail(symbol.getName());
-      uint32_t flags = llvm::cantFail(symbol.getFlags());
-      if (name.empty()) continue;
-      (flags & llvm::object::SymbolRef::SF_Undefined ? undefined : defined).insert(name.str());
-    }
+    std::optional<ObjectSymbols> symbols = object_symbols(bytes);
+    if (!symbols) fail_internal("an object is not an ELF file");
+    defined.insert(symbols->defined.begin(), symbols->defined.end());
+    undefined.insert(symbols->undefined.begin(), symbols->undefined.end());
   }
   for (const std::string& name : defined) undefined.erase(name);
   return undefined;
@@ -101,6 +79,25 @@ std::string read_file(const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<ObjectSymbols> object_symbols(const std::string& object) {
+  auto file = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "object"));
+  if (!file) {
+    llvm::consumeError(file.takeError());
+    return std::nullopt;
+  }
+  if (!(*file)->isRelocatableObject()) return std::nullopt;
+  ObjectSymbols symbols;
+  for (const llvm::object::SymbolRef& symbol : (*file)->symbols()) {
+    auto name = llvm::cantFail(symbol.getName());
+    uint32_t flags = llvm::cantFail(symbol.getFlags());
+    if (name.empty() || !(flags & llvm::object::SymbolRef::SF_Global)) continue;
+    (flags & llvm::object::SymbolRef::SF_Undefined ? symbols.undefined : symbols.defined).push_back(name.str());
+  }
+  return symbols;
+}
+
+bool links(const std::string& symbol) { return libm_address(symbol) != nullptr; }
 
 std::string link_shared(std::span<const std::string> objects) {
   std::set<std::string> undefined = undefined_symbols(objects);

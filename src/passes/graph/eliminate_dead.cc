@@ -41,10 +41,14 @@ Reached reach(const Module& module) {
     const Function& function = *work.back();
     work.pop_back();
     for (const Node& node : function.nodes) {
-      if (node.kind == NodeKind::Constant) reached.constants.insert(node.callee);
-      if (node.kind == NodeKind::CallLowered) reached.functions.insert(node.callee);
-      if (node.kind != NodeKind::Call) continue;
-      if (auto callee = module.functions.find(node.callee); callee != module.functions.end()) add(callee->second);
+      if (node.kind == NodeKind::Op) continue;
+      if (node.kind == NodeKind::Constant) {
+        reached.constants.insert(node.callee);
+      } else if (auto callee = module.functions.find(node.callee); callee != module.functions.end()) {
+        add(callee->second);
+      } else {
+        reached.functions.insert(node.callee);
+      }
     }
   }
   return reached;
