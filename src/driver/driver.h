@@ -50,7 +50,7 @@ struct CompileOptions {
   lower::Observer* observer = nullptr;
   runtime::TvmFolderOptions tvm;  // of a folder that is loaded
   MemoryOptions memory;
-  Extensions extensions;          // the program's own
+  Extensions extensions;  // the program's own
 
   lower::Caching caching() const { return {cache.get(), observer}; }
 };

@@ -8,10 +8,12 @@
 
 #include "codegen/unrolling.h"
 #include "graph/text.h"
+#include "import/onnx/import.h"
 #include "lower/lower.h"
 #include "op/all_ops.h"
 #include "support/compiled.h"
 #include "support/module_run.h"
+#include "support/onnx_writer.h"
 #include "tir/interpret.h"
 #include "tir/text.h"
 
@@ -330,6 +332,21 @@ TEST(LoweringCases, C50_MoreElementsThan32BitsCount) {
   auto executable = driver::load(driver::build(driver::run_pipeline(module, {}), {}));
   EXPECT_LT(executable->program.arena_bytes(), uint64_t{1} << 30) << "fused: nothing large is stored";
   EXPECT_EQ(test::run_once(executable, {i32({1, 1}, {1})})[0], i32({65536}, std::vector<int32_t>(65536, 32769)));
+}
+
+TEST(LoweringCases, C51_SliceBoundsThatAreFoldedThemselves) {
+  test::OnnxGraph graph;
+  graph.initializer("data", i64({6}, {1, 2, 3, 4, 5, 6})).initializer("one", i64({1}, {1})).initializer("two", i64({1}, {2}));
+  graph.node("Add", {"one", "one"}, {"starts"}).node("Mul", {"two", "two"}, {"ends"});
+  graph.node("Slice", {"data", "starts", "ends"}, {"y"}).output("y", DType::I64);
+  auto bytes = std::make_shared<const std::string>(test::onnx_model(graph, 13));
+  for (int level : {0, 3}) {
+    Module module = onnx::import_bytes("c51.onnx", bytes, std::as_bytes(std::span(*bytes)));
+    driver::CompileOptions options{.opt_level = level};
+    module.attrs["opt_level"] = int64_t{level};
+    auto executable = driver::load(driver::build(driver::run_pipeline(module, options), options));
+    EXPECT_EQ(test::run_once(executable, {})[0], i64({2}, {3, 4})) << level;
+  }
 }
 
 }  // namespace
