@@ -27,7 +27,9 @@ def operators():
 
 def passes():
     lines = ["# Passes", "", "Written by `tools/generate_docs.py` from `tenon passes --json`, in the order of a build.", "", "| pass | does | from level |", "|---|---|---|"]
-    lines += [f"| `{p['name']}` | {p['summary']} | -O{p['min_opt_level']} |" for p in ask("passes")]
+    for p in ask("passes"):
+        level = f"-O{p['min_opt_level']}" if p["default"] else "only `tenon opt`"
+        lines.append(f"| `{p['name']}` | {p['summary']} | {level} |")
     return "\n".join(lines) + "\n"
 
 

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -88,11 +90,13 @@ struct ScheduleProvider {
 };
 
 struct BuildOptions {
-  std::string target;            // empty: the module's own if it has one, else this machine
-  std::optional<int> opt_level;  // none: the module's own if it has one, else 3
-  int workers = 1;               // threads of the compiler; they change no byte
-  bool link_params = false;      // constants stay inside kernels
-  std::string dump_dir;          // the module after each pass is written here; empty: none
+  std::string target;                                        // empty: the module's own if it has one, else this machine
+  std::optional<int> opt_level;                              // none: the module's own if it has one, else 3
+  int workers = 1;                                           // threads of the compiler; they change no byte
+  bool link_params = false;                                  // constants stay inside kernels
+  std::map<std::string, std::vector<int64_t>> input_shapes;  // by input; shapes that the model leaves open
+  std::string cache_dir;                                     // machine code of kernels is kept here; empty: nowhere
+  std::string dump_dir;                                      // the module after each pass is written here; empty: none
   std::vector<ModulePass> passes;
   std::vector<ScheduleProvider> schedules;
   std::vector<std::string> external;  // as the flag --external of the command: `onednn -ops=conv`, …, or `none`

@@ -78,6 +78,8 @@ driver::CompileOptions on_ir(const BuildOptions& options) {
   out.workers = options.workers;
   out.link_params = options.link_params;
   out.dump_dir = options.dump_dir;
+  out.import.input_shapes.insert(options.input_shapes.begin(), options.input_shapes.end());
+  if (!options.cache_dir.empty()) out.cache = driver::open_cache(options.cache_dir);
   for (const ModulePass& pass : options.passes) out.extensions.passes.push_back(on_ir(pass));
   for (const ScheduleProvider& provider : options.schedules) out.extensions.schedules.push_back(on_ir(provider));
   for (const std::string& text : options.external) driver::add_external(out.external, text);

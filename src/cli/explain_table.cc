@@ -85,6 +85,8 @@ constexpr Explanation kExplanations[] = {
     {"interpret-callee", "the interpreter finds no definition of a called function", "add it to the module"},
     {"interpret-dynamic", "the interpreter needs a shape that is not known", "fix it with --input-shapes"},
     {"interpret-input", "an array given to the interpreter does not fit its parameter", "give an array of the parameter's type"},
+    {"interpret-race", "iterations of a parallel or vectorized loop share an element that one of them changes",
+     "make the loop serial, or give each iteration elements of its own"},
     {"link-file", "the linker cannot write its temporary file", "check the temporary folder and its free space"},
     {"loop-extent", "a vectorized or unrolled loop has an extent that is not a number", "make it serial, or its extent a number"},
     {"lower-dynamic", "a function has a shape that is not known when compiling, so there is no kernel for it",

@@ -288,8 +288,13 @@ graph::Module run_pipeline(graph::Module module, const CompileOptions& options, 
 std::optional<graph::Module> run_passes_after_plan(const graph::Module& scheduled, const Planned& planned,
                                                    const CompileOptions& options) {
   std::optional<graph::Module> module;
-  for (const GivenPass& pass : options.extensions.passes)
-    if (pass.slot == Slot::AfterPlan) module = run_given(pass, module ? *module : scheduled, &planned);
+  for (const GivenPass& pass : options.extensions.passes) {
+    if (pass.slot != Slot::AfterPlan) continue;
+    auto mistake = [&](const char* why) {
+      leave_reproducer(scheduled, "", options, PassFailure(pass.name, "", true, why).what());
+    };
+    module = guarded([&] { return run_given(pass, module ? *module : scheduled, &planned); }, mistake);
+  }
   if (module && *module == scheduled) module.reset();
   return module;
 }

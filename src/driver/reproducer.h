@@ -44,6 +44,8 @@ auto guarded(const Work& work, const Mistake& mistake) {
     return work();
   } catch (const CompileError&) {
     throw;
+  } catch (const Reproduced&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {

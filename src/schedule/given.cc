@@ -18,8 +18,9 @@ using namespace tir;
 
 namespace {
 
-/// Stores that the interpreter runs in some seconds.
+/// Stores that the interpreter runs in some seconds, and elements that it watches in a GiB.
 constexpr double kMostStores = 1 << 26;
+constexpr double kMostElements = 1 << 23;
 
 /// Stores that a run of the statement does at most, a loop without a number as extent counted once.
 double stores(const Stmt& s) {
@@ -29,6 +30,22 @@ double stores(const Stmt& s) {
   const For* loop = as<For>(s);
   const int64_t* extent = loop ? as_int(loop->extent) : nullptr;
   return extent ? sum * static_cast<double>(std::max<int64_t>(*extent, 0)) : sum;
+}
+
+/// Of buffers that a function declares and writes.
+double elements(const PrimFunc& func) {
+  double count = 0;
+  auto add = [&](const Buffer& buffer) {
+    double size = 1;
+    for (const Expr& extent : buffer->shape)
+      if (const int64_t* number = as_int(extent)) size *= static_cast<double>(*number);
+    count += size;
+  };
+  visit(func.body, [&](const Stmt& s) {
+    if (const auto* allocation = as<Allocate>(s)) add(allocation->buffer);
+  });
+  for (size_t i = static_cast<size_t>(func.num_inputs); i < func.params.size(); ++i) add(func.params[i]);
+  return count;
 }
 
 /// Nothing if an extent is no number.
@@ -111,8 +128,10 @@ class Judge {
 
   void results() const {
     bool is_static = std::all_of(func_.params.begin(), func_.params.end(), [](const Buffer& p) { return static_shape(p); });
-    double size = stores(func_.body);
-    if (!is_static || size > kMostStores) unchecked(is_static ? fmt::format("{:.0f} stores", size) : "a shape that is no number");
+    if (!is_static) unchecked("a shape that is no number");
+    double size = std::max(stores(func_.body), stores(answer_.body));
+    if (size > kMostStores) unchecked(fmt::format("{:.0f} stores", size));
+    if (elements(answer_) > kMostElements) unchecked(fmt::format("{:.0f} elements written", elements(answer_)));
     int runs = 0;
     for (Fill fill : {Fill::Signed, Fill::Unsigned, Fill::Zero}) runs += compare_runs(fill);
     if (runs == 0) unchecked("a function that reads outside of its operands on small integers");
@@ -121,7 +140,8 @@ class Judge {
  private:
   [[noreturn]] void unchecked(std::string why) const {
     refuse(ErrorKind::Limit, "provider-unchecked", "answers with a function that cannot be checked",
-           fmt::format("shapes that are numbers and at most {:.0f} stores in a run, or schedule steps", kMostStores),
+           fmt::format("shapes that are numbers, at most {:.0f} stores in a run and {:.0f} elements written, or schedule steps",
+                       kMostStores, kMostElements),
            std::move(why));
   }
 
@@ -156,7 +176,7 @@ class Judge {
 
   std::vector<Array> run_answer(std::span<const Array> inputs) const {
     try {
-      return interpret(answer_, inputs);
+      return interpret_independent(answer_, inputs);
     } catch (const CompileError& error) {
       refuse(ErrorKind::CheckFailed, "provider-result", "changes the result: its function cannot be run", "a run as before",
              error.diagnostics()[0].message);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "tir/interpret_code.h"
 
@@ -23,6 +24,77 @@ struct Memory {
   int bytes = 0;
   std::vector<uint64_t> shape;
   std::vector<int64_t> strides;
+};
+
+/// Who touched an element last, by the independent loops around: of each the run (counted from 1; 0: none) and the iteration.
+struct Touch {
+  static constexpr size_t kDepth = 3;
+  static constexpr uint32_t kSeveral = ~uint32_t{0};  // iterations
+  uint32_t run[kDepth] = {}, iteration[kDepth] = {};
+};
+
+/// Watches that iterations of parallel and vectorized loops share no element that one of them changes. Several may write the same
+/// value, as where the last tile of a row is moved back to end with it.
+class RaceWatch {
+ public:
+  /// The first `inputs` buffers are only read.
+  RaceWatch(const std::vector<BufferSlot>& buffers, size_t inputs) : reads_(buffers.size()), writes_(buffers.size()) {
+    for (size_t k = inputs; k < buffers.size(); ++k) {
+      if (buffers[k].constant) continue;
+      reads_[k].resize(static_cast<size_t>(buffers[k].elements));
+      writes_[k].resize(static_cast<size_t>(buffers[k].elements));
+    }
+  }
+
+  void enter(int variable) {
+    if (depth_ < Touch::kDepth) {
+      now_.run[depth_] = ++runs_;
+      now_.iteration[depth_] = 0;
+      variables_[depth_] = variable;
+    }
+    ++depth_;
+  }
+  void next() {
+    if (depth_ <= Touch::kDepth) ++now_.iteration[depth_ - 1];
+  }
+  void leave() {
+    if (--depth_ < Touch::kDepth) now_.run[depth_] = 0;
+  }
+
+  /// The variable of a loop whose iterations are not independent, or -1.
+  int read(size_t buffer, size_t element) {
+    if (writes_[buffer].empty()) return -1;
+    Touch& last = reads_[buffer][element];
+    for (size_t k = 0; k < Touch::kDepth; ++k) {
+      bool several = last.run[k] == now_.run[k] && last.iteration[k] != now_.iteration[k];
+      last.run[k] = now_.run[k];
+      last.iteration[k] = several ? Touch::kSeveral : now_.iteration[k];
+    }
+    return clash(writes_[buffer][element]);
+  }
+  int write(size_t buffer, size_t element) {
+    int by_reader = clash(reads_[buffer][element]), by_writer = clash(writes_[buffer][element]);
+    writes_[buffer][element] = now_;
+    return by_reader >= 0 ? by_reader : by_writer;
+  }
+  /// The buffer is declared anew.
+  void forget(size_t buffer) {
+    std::fill(reads_[buffer].begin(), reads_[buffer].end(), Touch{});
+    std::fill(writes_[buffer].begin(), writes_[buffer].end(), Touch{});
+  }
+
+ private:
+  int clash(const Touch& other) const {
+    for (size_t k = 0; k < std::min(depth_, Touch::kDepth); ++k)
+      if (other.run[k] == now_.run[k] && other.iteration[k] != now_.iteration[k]) return variables_[k];
+    return -1;
+  }
+
+  std::vector<std::vector<Touch>> reads_, writes_;  // by buffer and element
+  Touch now_;
+  size_t depth_ = 0;
+  uint32_t runs_ = 0;
+  int variables_[Touch::kDepth] = {};
 };
 
 class Machine {
@@ -48,8 +120,13 @@ class Machine {
     }
   }
 
-  std::vector<Array> run() {
-    execute();
+  std::vector<Array> run(bool independent) {
+    if (independent) {
+      races_.emplace(code_.buffers, static_cast<size_t>(function_.num_inputs));
+      execute<true>();
+    } else {
+      execute<false>();
+    }
     std::vector<Array> outputs;
     for (size_t k = static_cast<size_t>(function_.num_inputs); k < function_.params.size(); ++k) {
       MutableArray& storage = storage_[k - static_cast<size_t>(function_.num_inputs)];
@@ -128,9 +205,27 @@ class Machine {
     return at;
   }
 
-  uint64_t load(const Instr& i, const uint64_t* r) const {
+  [[noreturn]] void fail_race(const Instr& i, int variable) const {
+    const std::string& buffer = code_.buffers[static_cast<size_t>(i.buffer)].name;
+    const std::string& loop = code_.variable_names[static_cast<size_t>(variable)];
+    throw CompileError(Diagnostic{
+        .code = "interpret-race",
+        .message =
+            fmt::format("an element of `{}` is touched by two iterations of loop `{}`, one of them changing it", buffer, loop),
+        .input = buffer,
+        .expected = "independent iterations of a parallel or vectorized loop",
+        .found = fmt::format("loop `{}`", loop),
+        .function = function_.name});
+  }
+
+  template <bool kRaces>
+  uint64_t load(const Instr& i, const uint64_t* r) {
     const Memory& memory = memory_[static_cast<size_t>(i.buffer)];
-    const std::byte* from = memory.data + offset(i, memory, r);
+    const int64_t at = offset(i, memory, r);
+    const std::byte* from = memory.data + at;
+    if constexpr (kRaces)
+      if (int loop = races_->read(static_cast<size_t>(i.buffer), static_cast<size_t>(at / memory.bytes)); loop >= 0)
+        fail_race(i, loop);
     switch (memory.bytes) {
       case 1: return read<uint8_t>(from);
       case 2: return read<uint16_t>(from);
@@ -139,15 +234,24 @@ class Machine {
     }
   }
 
-  void store(const Instr& i, const uint64_t* r) const {
+  template <bool kRaces>
+  void store(const Instr& i, const uint64_t* r) {
     const Memory& memory = memory_[static_cast<size_t>(i.buffer)];
     check(memory.writable != nullptr, "inputs and constants are only read");
-    std::byte* to = memory.writable + offset(i, memory, r);
+    const int64_t at = offset(i, memory, r);
+    std::byte* to = memory.writable + at;
+    uint64_t before = 0;
+    if constexpr (kRaces) std::memcpy(&before, to, static_cast<size_t>(memory.bytes));
     switch (memory.bytes) {
-      case 1: return write<uint8_t>(to, r[i.a]);
-      case 2: return write<uint16_t>(to, r[i.a]);
-      case 4: return write<uint32_t>(to, r[i.a]);
-      default: return write<uint64_t>(to, r[i.a]);
+      case 1: write<uint8_t>(to, r[i.a]); break;
+      case 2: write<uint16_t>(to, r[i.a]); break;
+      case 4: write<uint32_t>(to, r[i.a]); break;
+      default: write<uint64_t>(to, r[i.a]); break;
+    }
+    if constexpr (kRaces) {
+      const bool changes = std::memcmp(&before, to, static_cast<size_t>(memory.bytes)) != 0;
+      int loop = races_->write(static_cast<size_t>(i.buffer), static_cast<size_t>(at / memory.bytes));
+      if (loop >= 0 && changes) fail_race(i, loop);
     }
   }
 
@@ -169,6 +273,7 @@ class Machine {
                 static_cast<size_t>(slot.elements * byte_size(slot.dtype)));
   }
 
+  template <bool kRaces>
   void execute() {
     registers_ = code_.registers;
     indices_ = code_.indices.data();
@@ -180,8 +285,8 @@ class Machine {
       switch (i.action) {
         case Action::Apply: r[i.dst] = i.op(r[i.a], r[i.b], r[i.c]); break;
         case Action::Move: r[i.dst] = r[i.a]; break;
-        case Action::Load: r[i.dst] = load(i, r); break;
-        case Action::Store: store(i, r); break;
+        case Action::Load: r[i.dst] = load<kRaces>(i, r); break;
+        case Action::Store: store<kRaces>(i, r); break;
         case Action::Jump: go(); break;
         case Action::JumpIfZero:
           if (r[i.a] == 0) go();
@@ -189,17 +294,28 @@ class Machine {
         case Action::LoopStart:
           r[i.dst] = r[i.a];
           r[i.c] = r[i.a] + r[i.b];
-          if (static_cast<int64_t>(r[i.b]) <= 0) go();
+          if (static_cast<int64_t>(r[i.b]) <= 0)
+            go();
+          else if (kRaces && i.independent)
+            races_->enter(i.buffer);
           break;
         case Action::LoopNext:
-          if (++r[i.dst] != r[i.c]) go();
+          if (++r[i.dst] != r[i.c]) {
+            if (kRaces && i.independent) races_->next();
+            go();
+          } else if (kRaces && i.independent) {
+            races_->leave();
+          }
           break;
         case Action::CheckRange:
           if (r[i.a] >= r[i.b])
-            fail(fmt::format("block variable `{}` leaves its domain", code_.block_variables[static_cast<size_t>(i.buffer)]), {},
+            fail(fmt::format("block variable `{}` leaves its domain", code_.variable_names[static_cast<size_t>(i.buffer)]), {},
                  fmt::format("a value in [0,{})", static_cast<int64_t>(r[i.b])), std::to_string(static_cast<int64_t>(r[i.a])));
           break;
-        case Action::Poison: poison(i); break;
+        case Action::Poison:
+          poison(i);
+          if (kRaces) races_->forget(static_cast<size_t>(i.buffer));
+          break;
       }
     }
   }
@@ -211,10 +327,17 @@ class Machine {
   const int* indices_ = nullptr;
   std::vector<Memory> memory_;         // by buffer
   std::vector<MutableArray> storage_;  // outputs first, then scratch
+  std::optional<RaceWatch> races_;
 };
 
 }  // namespace
 
-std::vector<Array> interpret(const PrimFunc& function, std::span<const Array> inputs) { return Machine(function, inputs).run(); }
+std::vector<Array> interpret(const PrimFunc& function, std::span<const Array> inputs) {
+  return Machine(function, inputs).run(false);
+}
+
+std::vector<Array> interpret_independent(const PrimFunc& function, std::span<const Array> inputs) {
+  return Machine(function, inputs).run(true);
+}
 
 }  // namespace tenon::tir

@@ -16,4 +16,9 @@ namespace tenon::tir {
 /// Parallel, vectorized and unrolled loops run serially. Reg and Local buffers start filled with a poison pattern.
 std::vector<Array> interpret(const PrimFunc& function, std::span<const Array> inputs);
 
+/// As interpret, and shows that iterations of parallel and vectorized loops are independent in this run: two of one loop that
+/// touch one element, one of them writing, are a CompileError (`interpret-race`) naming function, buffer and loop. Of such loops
+/// inside of each other the outermost three are watched.
+std::vector<Array> interpret_independent(const PrimFunc& function, std::span<const Array> inputs);
+
 }  // namespace tenon::tir

@@ -202,12 +202,23 @@ class CodeCompiler {
     first.a = min;
     first.b = extent;
     first.c = end;
+    const bool independent = n.loop_kind == ForKind::Parallel || n.loop_kind == ForKind::Vectorized;
+    const int variable = independent ? named(as<Var>(n.var)->name) : 0;
+    first.independent = independent;
+    first.buffer = variable;
     statement(n.body);
     Instr& next = emit(Action::LoopNext);
     next.dst = index;
     next.c = end;
     next.target = start + 1;
+    next.independent = independent;
+    next.buffer = variable;
     land(start);
+  }
+
+  int named(const std::string& variable) {
+    out_.variable_names.push_back(variable);
+    return static_cast<int>(out_.variable_names.size()) - 1;
   }
 
   void conditional(const If& n) {
@@ -228,8 +239,7 @@ class CodeCompiler {
       Instr& i = emit(Action::CheckRange);
       i.a = value;
       i.b = extent;
-      i.buffer = static_cast<int>(out_.block_variables.size());
-      out_.block_variables.push_back(as<Var>(iter.var)->name);
+      i.buffer = named(as<Var>(iter.var)->name);
       if (iter.kind == IterKind::Reduce) at_start = logical_and(at_start, eq(iter.var, Expr(0)));
     }
     if (n.init) statement(if_then(at_start, n.init));

@@ -19,7 +19,7 @@ enum class Action : uint8_t {
   JumpIfZero,  // to `target` if r[a] is 0
   LoopStart,   // r[dst] = r[a], r[c] = r[a] + r[b]; to `target` if there is no iteration
   LoopNext,    // ++r[dst]; to `target` while below r[c]
-  CheckRange,  // r[a] is in [0, r[b]), or the block variable named `buffer` left its domain
+  CheckRange,  // r[a] is in [0, r[b]), or the variable named `buffer` left its domain
   Poison,      // fills `buffer`
 };
 
@@ -35,6 +35,7 @@ struct BufferSlot {
 
 struct Instr {
   Action action = Action::Apply;
+  bool independent = false;  // LoopStart, LoopNext: of a parallel or vectorized loop, whose variable `buffer` names
   ScalarOp op = nullptr;
   int dst = 0, a = 0, b = 0, c = 0;
   int buffer = 0;
@@ -44,10 +45,10 @@ struct Instr {
 
 struct CompiledFunction {
   std::vector<Instr> code;
-  std::vector<int> indices;                  // registers
-  std::vector<BufferSlot> buffers;           // the parameters come first
-  std::vector<uint64_t> registers;           // at the start: constants and symbols set
-  std::vector<std::string> block_variables;  // named by CheckRange
+  std::vector<int> indices;                 // registers
+  std::vector<BufferSlot> buffers;          // the parameters come first
+  std::vector<uint64_t> registers;          // at the start: constants and symbols set
+  std::vector<std::string> variable_names;  // of blocks and of independent loops
 };
 
 /// `symbols` gives a number for each symbol of the parameters' shapes.

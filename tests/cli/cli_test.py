@@ -699,6 +699,11 @@ class Look(CommandTest):
         self.assertEqual((artifact["kind"], artifact["inputs"]), ("artifact", report["inputs"]))
         self.assertEqual(artifact["memory"], self.json("inspect", self.onnx, "--memory")["memory"])
 
+    def test_another_process_lowers_to_the_same_text(self):  # case C43 of the reports
+        for stage in ("te", "tir", "tir-scheduled", "asm"):
+            texts = {self.tenon("lower", self.onnx, "--to", stage, "--threads", threads).stdout for threads in "112"}
+            self.assertEqual(len(texts), 1, stage)
+
     def test_lower_shows_each_stage(self):
         for stage, sign in (("te", "relu"), ("tir", "primfunc @"), ("tir-scheduled", "scheduled = true"), ("llvm", "define "), ("asm", "ret")):
             self.assertIn(sign, self.tenon("lower", self.onnx, "--to", stage).stdout)

@@ -7,14 +7,18 @@
 #include <cstdlib>
 #include <new>
 
-static std::atomic<int64_t> allocations{0};
+static std::atomic<int64_t> allocations{0}, largest{0};
 
 namespace tenon::test {
 int64_t allocation_count() { return allocations.load(); }
+int64_t take_largest_allocation() { return largest.exchange(0); }
 }  // namespace tenon::test
 
 static void* counted_or_null(size_t bytes, size_t alignment) noexcept {
   ++allocations;
+  int64_t before = largest.load(std::memory_order_relaxed);
+  while (static_cast<int64_t>(bytes) > before && !largest.compare_exchange_weak(before, static_cast<int64_t>(bytes))) {
+  }
   size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   return std::aligned_alloc(alignment, rounded ? rounded : alignment);
 }

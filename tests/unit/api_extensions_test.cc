@@ -254,6 +254,31 @@ TEST_F(Extensions, AFailingPassLeavesAReproducer) {
   EXPECT_EQ(module_after(left, "schedule", options).size(), module_after(model, "schedule", options).size());
 }
 
+TEST_F(Extensions, AFailureBehindPlanningLeavesAReproducerToo) {
+  std::string model = file("m.tenon", kModel);
+  BuildOptions options = with_pass(PassSlot::AfterPlan, [](std::string) -> std::string { throw std::runtime_error("late"); });
+  options.dump_dir = folder_ / "dump";
+  try {
+    compile(model, folder_ / "m.so", options);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), 70);
+    EXPECT_TRUE(contains(error.what(), "pass `own` failed: late")) << error.what();
+    EXPECT_TRUE(contains(error.what(), "give it to the same program")) << error.what();
+  }
+  EXPECT_EQ(read(folder_ / "dump/reproducer/module.tenon"), module_after(model, "schedule"));
+}
+
+TEST_F(Extensions, ACacheOnDiskChangesNoByte) {
+  std::string model = file("m.tenon", kModel);
+  compile(model, folder_ / "plain.so");
+  for (const char* name : {"cold.so", "warm.so"}) {
+    compile(model, folder_ / name, {.cache_dir = folder_ / "cache"});
+    EXPECT_EQ(read(folder_ / name), read(folder_ / "plain.so"));
+  }
+  EXPECT_FALSE(fs::is_empty(folder_ / "cache"));
+}
+
 TEST_F(Extensions, AProviderAcceptsOrDeclines) {
   std::string model = file("m.tenon", kModel);
   std::vector<std::string> asked;
@@ -295,6 +320,7 @@ TEST_F(Extensions, AWrongScheduleIsRefusedByName) {
       {"= 0.0:f32", "= 1.0:f32", "provider-result"},                                     // another sum
       {"for r0 = 0 extent 8", "for r0 = 0 extent 7", "provider-result"},                 // a product is left out
       {"for r0 = 0 extent 8", "for r0 = 0 extent 9", "provider-result"},                 // reads outside
+      {"for r0 = 0 extent 8", "for r0 = 0 extent 8 parallel", "provider-result"},        // right in one order, a race in others
       {"p1: f32[8,8]", "p1: f32[8,8], p2: f32[8]", "provider-signature"},                // another parameter
       {"(matmul: f32[4,8])", "(matmul: f32[4,8], more: f32[1])", "provider-signature"},  // another result
       {"p0[v_i0, v_r0] *", "q0[v_i0, v_r0] *", "undeclared-name"},                       // no loop function

@@ -169,7 +169,8 @@ TEST(MemoryCases, C36_ALaterRunRemembersNothing) {
 
 TEST(MemoryCases, C37_AConcatenationOfOneTensor) {
   RunCase one{{i64({2, 1}, {7, 9})}, {i64({2, 1}, {7, 9})}};
-  expect_runs("fn @main(%0: i64[2,1] \"x\") -> (\"y\") {\n %1 = concat(%0) {axis = 1}\n return %1 }", std::vector<RunCase>(10, one));
+  expect_runs("fn @main(%0: i64[2,1] \"x\") -> (\"y\") {\n %1 = concat(%0) {axis = 1}\n return %1 }",
+              std::vector<RunCase>(10, one));
   expect_runs("fn @main(%0: i64[2,1] \"x\") -> (\"y\") {\n %1 = concat(%0, %0) {axis = 1}\n return %1 }",
               {{{i64({2, 1}, {7, 9})}, {i64({2, 2}, {7, 7, 9, 9})}}});
 }

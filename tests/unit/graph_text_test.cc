@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "op/all_ops.h"
+#include "support/allocation_count.h"
 #include "support/round_trip.h"
 
 namespace tenon::graph {
@@ -217,11 +218,13 @@ TEST(GraphText, DamagedTextIsReadOrRefusedButNeverCrashes) {
   for (int round = 0; round < 2000; ++round) {
     std::string damaged = text;
     for (int k = 0; k < 1 + round % 3; ++k) damaged[random() % damaged.size()] = letters[random() % letters.size()];
+    test::take_largest_allocation();
     try {
       parse("t", damaged, op::all_ops(), constants);
     } catch (const CompileError&) {
       ++refused;
     }
+    EXPECT_LE(test::take_largest_allocation(), 256 << 10) << damaged;
   }
   EXPECT_GT(refused, 1000);
 }

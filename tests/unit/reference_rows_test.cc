@@ -14,49 +14,18 @@
 #include "op/all_ops.h"
 #include "runtime/session.h"
 #include "runtime/tvm_params.h"
-#include "support/onnx_tensor.h"
+#include "support/module_run.h"
 
 namespace tenon {
 namespace {
 
 using graph::Module;
 using Floats = std::vector<float>;
+using test::expect_results;
 
 Module parse(const std::string& text) { return graph::parse("test", text, op::all_ops()); }
 
 Array floats(Shape shape, const Floats& values) { return array_of<float>(DType::F32, std::move(shape), values); }
-
-std::vector<Array> run(std::shared_ptr<const runtime::Executable> executable, const std::vector<Array>& inputs) {
-  runtime::Session session(std::move(executable));
-  for (size_t i = 0; i < inputs.size(); ++i) session.set_input(session.program().inputs[i].name, inputs[i]);
-  session.run();
-  std::vector<Array> outputs;
-  for (size_t i = 0; i < session.program().outputs.size(); ++i) outputs.push_back(session.output(i));
-  return outputs;
-}
-
-driver::Built build_verified(const Module& module, driver::CompileOptions options) {
-  options.verify_each = true;
-  return driver::build(driver::run_pipeline(module, options), options);
-}
-
-/// Interpreted, and built at every level with constants outside and inside of kernels, `main` gives these results.
-void expect_results(const std::string& text, const std::vector<Array>& inputs, const std::vector<Array>& want, double off = 0) {
-  Module module = parse(text);
-  auto expect = [&](const std::vector<Array>& got, const std::string& how) {
-    ASSERT_EQ(got.size(), want.size()) << how;
-    for (size_t i = 0; i < want.size(); ++i)
-      EXPECT_EQ(test::difference(got[i], want[i], off, off), "") << how << ", result " << i;
-  };
-  expect(graph::interpret(module, "main", inputs), "interpreted");
-  for (int level : {0, 1, 3})
-    for (bool link : {false, true}) {
-      driver::CompileOptions options{.opt_level = level, .link_params = link};
-      module.attrs["link_params"] = link;
-      module.attrs["opt_level"] = int64_t{level};
-      expect(run(driver::load(build_verified(module, options)), inputs), "-O" + std::to_string(level) + (link ? " linked" : ""));
-    }
-}
 
 constexpr const char* kPassThrough = R"(constant @one : f32[] = bytes "0000803f"
 fn @main(%0: f32[2,2] "x") -> ("a", "b", "c", "d") {
@@ -205,13 +174,13 @@ TEST(ReferenceRows, ParametersAreReturnedAndMayBeReplaced) {
   ASSERT_EQ(params.size(), 1u);
   EXPECT_EQ(params.begin()->first, "bias");
   EXPECT_EQ(params.begin()->second, floats({2}, {1, 2}));
-  EXPECT_EQ(run(runtime::load_tvm_folder(folder.path), {floats({2}, {10, 20})})[0], floats({2}, {11, 22}));
+  EXPECT_EQ(test::run_once(runtime::load_tvm_folder(folder.path), {floats({2}, {10, 20})})[0], floats({2}, {11, 22}));
   runtime::tvm::write_params(file, {{"bias", floats({2}, {-10, 5})}});
-  EXPECT_EQ(run(runtime::load_tvm_folder(folder.path), {floats({2}, {10, 20})})[0], floats({2}, {0, 25}));
+  EXPECT_EQ(test::run_once(runtime::load_tvm_folder(folder.path), {floats({2}, {10, 20})})[0], floats({2}, {0, 25}));
 }
 
 TEST(ReferenceRows, SessionsOutliveTheirExecutablesHandle) {
-  auto executable = driver::load(build_verified(parse(kBias), {}));
+  auto executable = driver::load(driver::build(driver::run_pipeline(parse(kBias), {}), {}));
   runtime::Session first(executable), second(executable);
   executable.reset();
   first.set_input("x", floats({2}, {1, 1}));
@@ -274,7 +243,7 @@ TEST(ReferenceRows, LinkedParametersGiveEqualResultsAndNoneIsReturned) {
       EXPECT_EQ(driver::build_tvm(scheduled, options).linked.params.empty(), link);
       driver::Built built = driver::build(scheduled, options);
       EXPECT_EQ(built.constants.empty(), link);
-      results[link] = run(driver::load(std::move(built)), {x});
+      results[link] = test::run_once(driver::load(std::move(built)), {x});
     }
     EXPECT_EQ(results[0], results[1]);
     EXPECT_EQ(results[0], graph::interpret(module, "main", std::vector{x}));

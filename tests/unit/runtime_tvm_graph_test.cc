@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "base/function_ref.h"
+#include "support/allocation_count.h"
 
 namespace tenon::runtime::tvm {
 namespace {
@@ -159,6 +160,7 @@ TEST(TvmGraph, DamageNeverEscapes) {
       else
         damaged[at] ^= static_cast<char>(1 + random() % 255);
     }
+    test::take_largest_allocation();
     try {
       Graph graph = read(damaged);
       EXPECT_EQ(graph.tensors.size(), graph.rows.back());
@@ -166,6 +168,7 @@ TEST(TvmGraph, DamageNeverEscapes) {
     } catch (const CompileError& error) {
       EXPECT_TRUE(error.diagnostics()[0].code.starts_with("tvm-")) << error.what();
     }
+    EXPECT_LE(test::take_largest_allocation(), 64 << 10) << "no count is believed before the bytes are there";
   }
 }
 

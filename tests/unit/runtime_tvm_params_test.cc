@@ -11,6 +11,7 @@
 
 #include "base/diagnostic.h"
 #include "base/mapped_file.h"
+#include "support/allocation_count.h"
 
 namespace tenon::runtime::tvm {
 namespace {
@@ -108,12 +109,14 @@ TEST(TvmParams, DamageNeverEscapes) {
     std::string damaged = bytes;
     for (int flips = 1 + static_cast<int>(random() % 3); flips > 0; --flips)
       damaged[random() % damaged.size()] ^= static_cast<char>(1 + random() % 255);
+    test::take_largest_allocation();
     try {
       for (const auto& [name, array] : read(damaged))
         EXPECT_EQ(array.bytes.size(), static_cast<size_t>(array.elements() * byte_size(array.dtype)));
     } catch (const CompileError& error) {
       EXPECT_TRUE(error.diagnostics()[0].code.starts_with("tvm-")) << error.what();
     }
+    EXPECT_LE(test::take_largest_allocation(), 64 << 10) << "no count is believed before the bytes are there";
   }
 }
 

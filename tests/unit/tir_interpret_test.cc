@@ -7,6 +7,8 @@
 #include <cmath>
 #include <functional>
 
+#include "tir/text.h"
+
 namespace tenon::tir {
 namespace {
 
@@ -171,6 +173,43 @@ TEST(TirInterpret, WrongInputsAreNamed) {
   EXPECT_EQ(d.expected, "i64[3]");
   EXPECT_EQ(d.found, "i64[2]");
   EXPECT_EQ(failure([&] { interpret(f, {}); }).found, "0 arrays");
+}
+
+/// What is wrong with loops of a function over `x`, `y` and the scratch `t`, two elements each.
+std::string race_in(const std::string& body) {
+  PrimFunc f = parse_prim_func("race", "primfunc @f(x: i32[2]) -> (y: i32[2]) {\n" + body + "\n}\n");
+  std::vector<Array> x{array_of<int32_t>(DType::I32, {2}, {3, 4})};
+  interpret(f, x);
+  try {
+    interpret_independent(f, x);
+  } catch (const CompileError& error) {
+    EXPECT_EQ(error.diagnostics()[0].code, "interpret-race");
+    EXPECT_EQ(error.diagnostics()[0].function, "f");
+    return error.diagnostics()[0].message;
+  }
+  return "none";
+}
+
+TEST(TirInterpret, IterationsThatShareElementsAreARace) {
+  auto contains = [](const std::string& text, const std::string& part) { return text.find(part) != text.npos; };
+  EXPECT_EQ(race_in("for i = 0 extent 2 parallel { y[i] = x[i] }"), "none");
+  EXPECT_EQ(race_in("for i = 0 extent 2 parallel { y[i] = x[0] }"), "none") << "all may read one";
+  EXPECT_EQ(race_in("for i = 0 extent 2 parallel { alloc t: i32[2] local t[0] = x[i] y[i] = t[0] }"), "none")
+      << "of each iteration";
+  EXPECT_EQ(race_in("for i = 0 extent 2 { for j = 0 extent 2 parallel { y[j] = x[j] } }"), "none") << "one run after the other";
+  EXPECT_EQ(race_in("for i = 0 extent 2 parallel { for j = 0 extent 2 { for k = 0 extent 1 vectorized { y[i] = x[j] } } }"),
+            "none");
+  EXPECT_EQ(race_in("for i = 0 extent 2 parallel { y[0] = x[1] }"), "none") << "all may write one value";
+  std::string both = race_in("for i = 0 extent 2 parallel { y[0] = x[i] }");
+  EXPECT_TRUE(contains(both, "`y`") && contains(both, "loop `i`")) << both;
+  EXPECT_TRUE(contains(race_in("for i = 0 extent 2 { for j = 0 extent 2 vectorized { y[i] = x[j] } }"), "loop `j`"));
+  EXPECT_TRUE(
+      contains(race_in("alloc t: i32[3] t[0] = 0:i32 for i = 0 extent 2 parallel { t[(i + 1)] = t[i] } y[0] = 0:i32"), "`t`"))
+      << "what an earlier iteration wrote is read";
+  EXPECT_TRUE(contains(
+      race_in("alloc t: i32[3] t[1] = 0:i32 t[2] = 0:i32 for i = 0 extent 2 parallel { y[i] = t[(i + 1)] t[i] = 1:i32 }"), "`t`"))
+      << "what an earlier iteration read is written";
+  EXPECT_TRUE(contains(race_in("for i = 0 extent 2 parallel { for j = 0 extent 2 parallel { y[j] = x[i] } }"), "loop `i`"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/packed.h"
+#include "codegen/unrolling.h"
 
 namespace tenon::codegen {
 namespace {
@@ -69,7 +70,9 @@ class Compilation {
     module_.setPICLevel(llvm::PICLevel::BigPIC);
   }
 
-  KernelScratch add(const tir::PrimFunc& function) {
+  KernelScratch add(const tir::PrimFunc& source) {
+    tir::PrimFunc function = source;
+    function.body = limit_unrolling(source.body);
     Kernel kernel{.module = module_,
                   .function = function,
                   .options = {.half_conversion = target_.has("f16c") || target_.has("neon")},
