@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A list schedule: of the nodes whose operands are there, one that gives memory back, the one that needs least meanwhile; else
-// the one that adds least.
+// the one that adds least. What a node adds is what is left of it after the nodes that follow from it alone.
 #include "link/order.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -128,16 +129,35 @@ class ListSchedule {
     size_t compared = 0;
     for (size_t n : ready_) {
       if (compared == kMostCompared) break;
-      int64_t more = 0, less = 0;
-      for (uint32_t r : touches_.of_node[n]) {
-        if (!begun_[r]) more += touches_.bytes(r);
-        if (left_[r] == 1) less += touches_.bytes(r);
-      }
-      bool grows = more > less;
-      std::tuple<bool, int64_t, size_t> key(grows, grows ? more - less : more + touches_.scratch[n], n);
+      Outlook outlook = outlook_of(n);
+      bool grows = outlook.added > 0;
+      std::tuple<bool, int64_t, size_t> key(grows, grows ? outlook.added : outlook.most, n);
       if (compared++ == 0 || key < least) least = key;
     }
     return std::get<size_t>(least);
+  }
+
+  /// The least that stays alive of a node and those that only wait for the one before, and the most until then.
+  struct Outlook {
+    int64_t added = INT64_MAX, most = 0;
+  };
+  Outlook outlook_of(size_t first) const {
+    constexpr int kSteps = 4;
+    Outlook out;
+    std::map<uint32_t, size_t> touched;  // by region, how often on the way
+    int64_t alive = 0, most = 0;
+    size_t n = first;
+    for (int step = 0; step < kSteps; ++step) {
+      for (uint32_t r : touches_.of_node[n])
+        if (touched[r]++ == 0 && !begun_[r]) alive += touches_.bytes(r);
+      most = std::max(most, alive + touches_.scratch[n]);
+      for (uint32_t r : touches_.of_node[n])
+        if (touched[r] == left_[r]) alive -= touches_.bytes(r);
+      if (alive < out.added) out = {alive, most};
+      if (readers_[n].size() != 1 || waits_[readers_[n][0]] != 1) break;
+      n = readers_[n][0];
+    }
+    return out;
   }
 
   const Touches& touches_;

@@ -170,7 +170,8 @@ class Contraction {
   int64_t windowed_tiles(const Operand& operand, int64_t tiles);
   Expr window_start(const Expr& part, int64_t tiles) const;
   double product_cycles() const;
-  double window_cycles() const;
+  bool choose_blocks_of_jobs();
+  double repeated_cycles() const;
   double cycles() const;
   int64_t repackable_param(const Operand& operand) const;
   std::vector<Iter> outer_axes(const Operand& operand) const;
@@ -569,14 +570,36 @@ void Contraction::choose_blocks(int64_t b_parts) {
   b_chunk_ = std::clamp<int64_t>(machine.l2_bytes / 2 / b_bytes, 1, b_.tiles());
   int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_;
   b_chunk_ = (b_.tiles() + chunks - 1) / chunks;
-  if (windowed_ == &b_) b_chunk_ = windowed_tiles(b_, std::min(b_chunk_, (b_.tiles() + b_parts - 1) / b_parts));
+  b_chunk_ = std::min(b_chunk_, (b_.tiles() + b_parts - 1) / b_parts);
+  if (windowed_ == &b_) b_chunk_ = windowed_tiles(b_, b_chunk_);
   int64_t jobs = b_chunks() * product(outer_);
   int64_t cuts = std::clamp<int64_t>((kJobs + jobs - 1) / jobs, 1, v_.tiles());
   v_chunk_ = (v_.tiles() + cuts - 1) / cuts;
   if (windowed_ == &v_) v_chunk_ = windowed_tiles(v_, v_chunk_);
-  // Each cut of V packs B anew: cheaper than a second pass over memory, unless there are many.
-  double copied = static_cast<double>(product(outer_) * b_.tiles() * b_.width * depth());
-  b_.of_job = panels_first_ && copied * static_cast<double>(v_cuts() - 1) * kGathered < product_cycles() * kWorthRepeating;
+}
+
+/// Cuts the work into jobs where each computes a part of B, or of what an operand reads, for itself; false if that takes much
+/// more than to compute the whole before.
+bool Contraction::choose_blocks_of_jobs() {
+  double least = std::numeric_limits<double>::infinity();
+  int64_t best = 1;
+  for (int64_t parts = 1; parts <= (windowed_ == &v_ ? 1 : kJobs); parts *= 2) {
+    choose_blocks(parts);
+    if (double cycles = repeated_cycles(); cycles < least) least = cycles, best = parts;
+  }
+  choose_blocks(best);
+  return least < product_cycles() * kWorthRepeating;
+}
+
+/// What it takes more: to do the work for several cuts of V or chunks of B, and to read V once for each chunk of B. A stage that
+/// does not stay in the second cache takes a pass of its own.
+double Contraction::repeated_cycles() const {
+  double read = static_cast<double>(product(outer_) * (b_chunks() - 1) * v_.tiles() * v_.width * depth()) * kCopied;
+  if (!window_) return read + static_cast<double>(product(outer_) * b_.tiles() * b_.width * depth() * (v_cuts() - 1)) * kGathered;
+  double computed = static_cast<double>(product(outer_) * b_chunks() * v_cuts() * window_->row_count() * window_->row_elements());
+  int64_t whole = window_->stage->points();
+  bool leaves = whole * byte_size(window_->rows->dtype) > request_.target.machine.l2_bytes / 2;
+  return read + (computed - static_cast<double>(whole * (leaves ? 2 : 1))) * kCopied;
 }
 
 /// About as many tiles for a job, whose rows stay in the second cache: whole steps of the window's axis where it is apart.
@@ -773,7 +796,8 @@ std::optional<double> Contraction::plan(Lanes lanes) {
   merge_axes();
   if (!choose_storage()) return std::nullopt;
   choose_tiles();
-  choose_blocks();
+  b_.of_job = panels_first_ && choose_blocks_of_jobs();
+  if (!b_.of_job) choose_blocks();
   return cycles();
 }
 
@@ -785,24 +809,7 @@ bool Contraction::plan_window(Lanes lanes) {
   bool merged = windowed_->rest.empty() && windowed_->axis.extent == window_->along.extent * window_->inner;
   if (!(apart || merged) || !choose_storage()) return false;
   choose_tiles();
-  double least = std::numeric_limits<double>::infinity();
-  int64_t best = 1;
-  for (int64_t parts = 1; parts <= (windowed_ == &b_ ? kJobs : 1); parts *= 2) {
-    choose_blocks(parts);
-    if (double cycles = window_cycles(); cycles < least) least = cycles, best = parts;
-  }
-  choose_blocks(best);
-  return least < product_cycles() * kWorthRepeating && place_window();
-}
-
-/// What it takes more than the whole stage: to compute rows in several jobs, and to read V once for each chunk of B. A stage that
-/// does not stay in the second cache takes a pass of its own.
-double Contraction::window_cycles() const {
-  double computed = static_cast<double>(product(outer_) * b_chunks() * v_cuts() * window_->row_count() * window_->row_elements());
-  double read = static_cast<double>(product(outer_) * (b_chunks() - 1) * v_.tiles() * v_.width * depth());
-  int64_t whole = window_->stage->points();
-  bool leaves = whole * byte_size(window_->rows->dtype) > request_.target.machine.l2_bytes / 2;
-  return (computed - static_cast<double>(whole * (leaves ? 2 : 1)) + read) * kCopied;
+  return choose_blocks_of_jobs() && place_window();
 }
 
 /// Gives the rows their extent; false if they do not stay in the second cache.

@@ -12,12 +12,15 @@ namespace {
 
 using graph::Module;
 
+// No result can overwrite an operand.
 Module module_of(const std::string& main) {
   return graph::parse("test", "module {target = \"llvm -mcpu=x86-64\"}\n" + main + R"(
     primfunc @widen(x: f32[32]) -> (y: f32[128]) { for i = 0 extent 128 { y[i] = x[floormod((i * 5), 32)] } }
     primfunc @narrow(x: f32[128]) -> (y: f32[32]) { for i = 0 extent 32 { y[i] = (x[(127 - i)] * 2.0:f32) } }
     primfunc @turn(x: f32[32]) -> (y: f32[32]) { for i = 0 extent 32 { y[i] = (x[(31 - i)] * 2.0:f32) } }
-    primfunc @sum(a: f32[32], b: f32[32]) -> (y: f32[32]) { for i = 0 extent 32 { y[i] = (a[(31 - i)] + b[i]) } }
+    primfunc @mix(x: f32[128]) -> (y: f32[128]) { for i = 0 extent 128 { y[i] = (x[(127 - i)] * 2.0:f32) } }
+    primfunc @join(a: f32[128], b: f32[32]) -> (y: f32[32]) { for i = 0 extent 32 { y[i] = (a[(127 - i)] + b[(31 - i)]) } }
+    primfunc @sum(a: f32[32], b: f32[32]) -> (y: f32[32]) { for i = 0 extent 32 { y[i] = (a[(31 - i)] + b[(31 - i)]) } }
   )",
                       op::all_ops());
 }
@@ -43,6 +46,20 @@ TEST(Order, OneBranchIsFinishedBeforeTheNextBegins) {
   EXPECT_EQ(names(ordered), (std::vector<std::string>{"wide 1", "narrow 1", "wide 2", "narrow 2", "sum"}));
   graph::verify(ordered);
   EXPECT_EQ(order_for_memory(ordered), ordered) << "idempotent";
+}
+
+// "side" and "wide" add as much, but what follows "wide" is narrow. With "side" first three wide values meet, 1536 bytes; with it
+// last, two and a narrow one, 1152.
+TEST(Order, ABranchThatEndsNarrowGoesFirst) {
+  Module ordered = order_for_memory(module_of(R"(fn @main(%0: f32[32] "x") -> ("y") {
+    %1 = call_lowered @widen(%0) : f32[128] "base"
+    %2 = call_lowered @mix(%1) : f32[128] "side"
+    %3 = call_lowered @mix(%1) : f32[128] "wide"
+    %4 = call_lowered @narrow(%3) : f32[32] "narrow"
+    %5 = call_lowered @join(%2, %4) : f32[32] "join"
+    return %5
+  })"));
+  EXPECT_EQ(names(ordered), (std::vector<std::string>{"base", "wide", "narrow", "side", "join"}));
 }
 
 TEST(Order, AnOrderThatIsAsGoodStays) {

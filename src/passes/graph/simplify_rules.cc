@@ -202,28 +202,8 @@ Replacement simplify_pad(const Site& site) {
   return std::nullopt;
 }
 
-// conv(x) of single points with strides -> conv(strided_slice(x)), if something else reads x: what is left of x is smaller, and
-// read as it lies.
-Replacement slice_before_conv(const Site& site) {
-  const TensorType &x = site.in_type(0), &w = site.in_type(1);
-  if (site.sole_reader[0] || !x.is_static() || !w.is_static()) return std::nullopt;
-  Shape shape = x.static_shape(), taps = w.static_shape();
-  const Ints& strides = site.ints("strides");
-  bool points = std::all_of(taps.begin() + 2, taps.end(), [](int64_t extent) { return extent == 1; });
-  bool strided = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 1; });
-  if (!points || !strided || !all_zero(site.ints("pads"))) return std::nullopt;
-  Ints steps(shape.size(), 1);
-  std::copy(strides.begin(), strides.end(), steps.begin() + 2);
-  Attrs attrs = site.node.attrs;
-  attrs["strides"] = Ints(strides.size(), 1);
-  ValueId slice = site.builder.call1(op::strided_slice, {site.in(0)},
-                                     {{"begin", Ints(shape.size(), 0)}, {"end", Ints(shape)}, {"strides", std::move(steps)}});
-  return site.builder.call1(op::conv, {slice, site.in(1)}, std::move(attrs));
-}
-
 // conv(pad(x, 0)) -> conv(x) with wider padding.
 Replacement simplify_conv(const Site& site) {
-  if (Replacement sliced = slice_before_conv(site)) return sliced;
   const Node* inner = site.operand(0, op::pad);
   if (!inner || std::get<std::string>(inner->attrs.find("mode")->second) != "constant") return std::nullopt;
   const Array* border = site.builder.constant_value(inner->inputs[1]);
