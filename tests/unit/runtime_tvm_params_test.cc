@@ -25,6 +25,7 @@ constexpr unsigned char kExample[] = {
 
 std::string example() { return {reinterpret_cast<const char*>(kExample), sizeof kExample}; }
 
+/// The arrays are views of the text.
 Params read(const std::string& bytes) { return read_params(std::as_bytes(std::span(bytes)), nullptr, "p.bin"); }
 
 Diagnostic error_of(const std::string& bytes) {
@@ -54,7 +55,8 @@ std::string written(const Params& params) {
 
 TEST(TvmParams, TheWorkedExampleReadsAndWrites) {
   ASSERT_EQ(sizeof kExample, 97u);
-  Params params = read(example());
+  const std::string bytes = example();
+  Params params = read(bytes);
   ASSERT_EQ(params.size(), 1u);
   EXPECT_TRUE(params.at("w") == array_of<float>(DType::F32, {2}, {1, 2}));
   EXPECT_EQ(written(params), example());
