@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/diagnostic.h"
 #include "plan/planners.h"
 #include "plan/skyline.h"
 
@@ -208,6 +209,15 @@ Searched search_for_long(const LivenessProblem& problem, const Items& items, con
   return best;
 }
 
+/// The plan with whole blocks, which is no lowest fit in any order and now and then better with several pools.
+std::optional<MemoryPlan> plan_with_tokens(const LivenessProblem& problem, const PlannerOptions& options) {
+  try {
+    return best_fit_tokens().plan(problem, options);
+  } catch (const CompileError&) {
+    return std::nullopt;  // it does not keep the limits
+  }
+}
+
 class Exact : public MemoryPlanner {
  public:
   std::string_view name() const override { return "exact"; }
@@ -218,9 +228,17 @@ class Exact : public MemoryPlanner {
     if (items.conservative && best.layout.total > lower_bound(problem).total) {
       Items apart = resolve(problem, Merge::ViewsOnly);  // sharing binds buffers to one place, which may cost more than it saves
       Searched other = search_for_long(problem, apart, options, steps);
-      if (other.layout.better_than(best.layout)) return finish(problem, apart, other, name(), options, steps);
+      if (other.layout.better_than(best.layout)) {
+        items = std::move(apart);
+        best = std::move(other);
+      }
     }
-    return finish(problem, items, best, name(), options, steps);
+    std::optional<MemoryPlan> other = done(best) ? std::nullopt : plan_with_tokens(problem, options);
+    if (!other || (best.layout.missing == 0 && best.layout.total <= other->peak_bytes))
+      return finish(problem, items, best, name(), options, steps);
+    other->planner = name();
+    other->steps += steps;
+    return *other;
   }
 };
 

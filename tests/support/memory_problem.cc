@@ -56,13 +56,20 @@ struct Bytes {
   int64_t low, high;
 };
 
-/// What a buffer holds at a program point, without its views.
+/// What a buffer holds at a program point, for its views too: from the first point of all of them to the last.
 Bytes held(const LivenessProblem& problem, uint32_t index, int64_t point) {
   const Buffer& b = problem.buffers[index];
-  bool alive = b.begin <= point && point < b.end;
+  if (b.alias) return {0, 0};
+  int64_t begin = INT64_MAX, end = INT64_MIN;
+  auto stretch = [&](const Buffer& other) {
+    if (other.begin == other.end) return;
+    begin = std::min(begin, other.begin);
+    end = std::max(end, other.end);
+  };
+  stretch(b);
   for (const Buffer& view : problem.buffers)
-    alive |= view.alias && view.alias->buffer == index && view.begin <= point && point < view.end;
-  if (!alive || b.alias) return {0, 0};
+    if (view.alias && view.alias->buffer == index) stretch(view);
+  if (point < begin || point >= end) return {0, 0};
   for (const plan::Gap& gap : b.gaps)
     if (gap.begin <= point && point < gap.end) return {gap.low, gap.high};
   return {0, b.size};

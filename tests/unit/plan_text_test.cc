@@ -133,6 +133,18 @@ TEST(PlanPrint, NamesSlotsAndTenants) {
             "slot 0: arena [0, 16) aligned 1, alive [0, 3), intermediate: a(16) b(8)\n");
 }
 
+TEST(PlanHtml, HoldsAPictureForEachPoolAndNothingFromElsewhere) {
+  LivenessProblem problem;
+  problem.pools = {{.name = "<slow>"}, {.name = "fast", .limit = 100}};
+  problem.buffers = {testing::buffer("a&b", 0, 2, 16), testing::buffer("c", 1, 3, 8)};
+  problem.buffers[1].pools = {1};
+  std::string page = write_plan_html(problem, make_plan(problem, find_planner("auto")));
+  for (const char* part : {"<td>&lt;slow&gt;<td>16<td>", "<td>fast<td>8<td>8<td>100<td>1",
+                           "<title>a&amp;b: 16 bytes at 0, alive [0, 2)</title>", "<title>c: 8 bytes at 0, alive [1, 3)</title>"})
+    EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;
+  for (const char* outside : {"src=", "href=", "@import", "url("}) EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+}
+
 TEST(PlanSvg, ShowsEveryBufferTheLiveBytesAndThePeak) {
   LivenessProblem problem{{buffer("a<b", 0, 2, 16), buffer("c", 1, 3, 8)}};
   std::string svg = write_plan_svg(problem, make_plan(problem, find_planner("auto")));

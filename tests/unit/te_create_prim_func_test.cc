@@ -119,6 +119,19 @@ TEST(CreatePrimFunc, SeveralCarriedValuesAreTakenBeforeAnyStore) {
   EXPECT_EQ(tir::int_value(as<tir::Store>(start->stmts[1])->value), -1);
 }
 
+TEST(CreatePrimFunc, PlacesOfStagesAreTheFunctionsAttribute) {
+  Graph g;
+  Tensor x = g.placeholder("x", DType::F32, {4});
+  Tensor t = g.compute("t", {4}, [&](const auto& i) { return x(i) * x(i); });
+  Tensor y = g.compute("y", {4}, [&](const auto& i) { return t(i) + x(i); });
+  Tensor dead = g.compute("dead", {4}, [&](const auto& i) { return x(i); });
+  g.place(t, "fast");
+  g.place(y, "slow@64");
+  g.place(dead, "fast");
+  tir::PrimFunc f = create_prim_func(g, std::vector{x}, std::vector{y}, "f");
+  EXPECT_EQ(f.attrs.at("memory"), tir::AttrValue(std::string("t: fast, y: slow@64")));
+}
+
 TEST(CreatePrimFunc, AnEmptyReductionStoresItsInitialValue) {
   Graph g;
   Tensor a = g.placeholder("a", DType::F32, {4, 0});
