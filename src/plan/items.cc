@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -282,6 +283,12 @@ bool alive_together(const Item& a, const Item& b) {
 
 Items resolve(const LivenessProblem& problem, Merge merge) { return Resolver(problem, merge).run(); }
 
+/// A place that somebody else chose may end beyond any memory; the checker says so.
+static int64_t sum_or_most(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
 MemoryPlan plan_from_places(const LivenessProblem& problem, const std::vector<Place>& places, std::string planner) {
   check(places.size() == problem.buffers.size(), "a plan is built from one place for each buffer");
   MemoryPlan plan;
@@ -294,9 +301,9 @@ MemoryPlan plan_from_places(const LivenessProblem& problem, const std::vector<Pl
     describe_slot(problem, needed, slot);
     if (slot.size == 0 || slot.pool >= plan.pools.size()) continue;
     int64_t& peak = plan.pools[slot.pool].peak_bytes;
-    peak = std::max(peak, slot.offset + slot.size);
+    peak = std::max(peak, sum_or_most(slot.offset, slot.size));
   }
-  for (const PoolUse& pool : plan.pools) plan.peak_bytes += pool.peak_bytes;
+  for (const PoolUse& pool : plan.pools) plan.peak_bytes = sum_or_most(plan.peak_bytes, pool.peak_bytes);
   plan.lower_bound_bytes = bound.total;
   plan.optimal = plan.peak_bytes == plan.lower_bound_bytes;
   return plan;
