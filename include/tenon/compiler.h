@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -20,6 +21,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "tenon/plan.h"
 
 namespace tenon {
 
@@ -100,6 +103,9 @@ struct BuildOptions {
   std::vector<ModulePass> passes;
   std::vector<ScheduleProvider> schedules;
   std::vector<std::string> external;  // as the flag --external of the command: `onednn -ops=conv`, …, or `none`
+  std::vector<plan::Pool> pools;      // memory to plan in, the preferred one first; none: one pool without a limit
+  std::vector<std::pair<std::string, std::string>> pins;  // a node of the model, and `POOL` or `POOL@OFFSET` for its result
+  std::shared_ptr<const plan::MemoryPlanner> planner;     // null: Tenon's own. Its plans pass Tenon's checker, or the build fails
 };
 
 /// Compiles a `.onnx` or `.tenon` file to an artifact.

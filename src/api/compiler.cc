@@ -80,6 +80,9 @@ driver::CompileOptions on_ir(const BuildOptions& options) {
   out.dump_dir = options.dump_dir;
   out.import.input_shapes.insert(options.input_shapes.begin(), options.input_shapes.end());
   if (!options.cache_dir.empty()) out.cache = driver::open_cache(options.cache_dir);
+  if (!options.pools.empty()) out.memory.pools = options.pools;
+  out.memory.pins.insert(options.pins.begin(), options.pins.end());
+  out.memory.planner = options.planner;
   for (const ModulePass& pass : options.passes) out.extensions.passes.push_back(on_ir(pass));
   for (const ScheduleProvider& provider : options.schedules) out.extensions.schedules.push_back(on_ir(provider));
   for (const std::string& text : options.external) driver::add_external(out.external, text);

@@ -80,7 +80,7 @@ class Picture {
     live_curve();
     line(plan_.pools[pool_].lower_bound_bytes, "#15803d", "6 4", "lower bound");
     line(plan_.pools[pool_].peak_bytes, "#b91c1c", "", "peak");
-    return out_ + "</svg>\n";
+    return out_ + labels_ + "</svg>\n";
   }
 
  private:
@@ -140,7 +140,7 @@ class Picture {
     bool across = length <= width && height >= kLine, upwards = length <= height && width >= kLine;
     if (!across && !upwards) return;
     double cx = (left + right) / 2, cy = (top + bottom) / 2;
-    out_ += fmt::format(
+    labels_ += fmt::format(
         "<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"middle\" font-size=\"10\" stroke=\"none\" "
         "fill=\"#222\" pointer-events=\"none\"{2}>{3}</text>",
         cx, cy + 3.5, across ? "" : fmt::format(" transform=\"rotate(-90 {:.1f} {:.1f})\"", cx, cy), escaped(b.id));
@@ -178,7 +178,7 @@ class Picture {
   int64_t peak_;
   int64_t begin_ = 0, end_ = 1;
   std::vector<uint32_t> shown_;
-  std::string out_;
+  std::string out_, labels_;  // labels lie above the lines
 };
 
 }  // namespace

@@ -305,7 +305,7 @@ class Run(CommandTest):
 
 
 class Extensions(CommandTest):
-    """The examples of a pass and of a schedule, built in a folder that holds them and the public headers."""
+    """The examples of a pass, a schedule and a planner, built in a folder that holds them and the public headers."""
 
     def build(self, example, program):
         library = pathlib.Path(TENON).resolve().parents[1]
@@ -359,6 +359,20 @@ class Extensions(CommandTest):
         self.assertFalse(os.path.exists(self.path("wrong")))
         declined = self.runs(program, self.model, self.path("other"), "wrong")
         self.assertNotIn("provider", declined.stdout)
+
+
+    def test_a_planner_of_a_program_is_used_and_checked(self):
+        program = self.build("planner", "own_planner")
+        model = self.write("chain.tenon", 'fn @main(%0: f32[64] "x") -> ("y") {\n  %1 = exp(%0) "a"\n  %2 = softmax(%1) {axes = [0]} "b"\n'
+                                          '  %3 = softmax(%2) {axes = [0]} "c"\n  %4 = cos(%3) "d"\n  return %4\n}\n')
+        self.runs(program, model, self.path("own.so"))
+        self.assertEqual(self.json("inspect", self.path("own.so"))["memory"]["planner"], "first_fit")
+        self.tenon("run", self.path("own.so"), "--fill", "random:1", "-o", self.path("out.npz"))
+        self.tenon("run", model, "--fill", "random:1", "--check", self.path("out.npz"))
+        refused = self.runs(program, model, self.path("wrong.so"), "wrong", code=1).stderr
+        self.assertIn("[plan-overlap]", refused)
+        self.assertIn("`a`", refused)
+        self.assertFalse(os.path.exists(self.path("wrong.so")))
 
 
 class Compile(CommandTest):

@@ -282,5 +282,19 @@ TEST(KernelMemory, IsSummedForEachKernel) {
   EXPECT_EQ(linked.program.kernel_memory.at(0), (runtime::KernelMemory{128 + 256, 128, 4096, 64}));
 }
 
+TEST(KernelMemory, SumsPassFourGigabytes) {
+  Module module = graph::parse("test", R"(fn @main(%0: f32[3000000000] "x") -> ("y") {
+      %1 = call_lowered @big(%0) : f32[3000000000] "a"
+      %2 = call_lowered @big(%1) : f32[3000000000] "b"
+      return %2
+    }
+    primfunc @big(x: f32[3000000000]) -> (y: f32[3000000000]) {
+      for i = 0 extent 3000000000 { y[i] = x[(2999999999 - i)] } })",
+                               op::all_ops());
+  Linked linked = link(module);
+  EXPECT_EQ(linked.program.kernel_memory.at(0).io_bytes, 24000000000u);
+  EXPECT_EQ(linked.program.arena_bytes(), 12000000000u);
+}
+
 }  // namespace
 }  // namespace tenon::link
