@@ -141,6 +141,18 @@ TEST(Lstm, BothDirectionsWithPeepholesAndLengths) {
   expect_results(node_of(data, "LSTM", {{"direction", "bidirectional"}}, true), walk(data, false, lstm_step));
 }
 
+TEST(Lstm, LengthsThatAreKnownToBeFullMaskNothing) {
+  Data data(1, 4);
+  for (std::vector<int64_t> lengths : {std::vector<int64_t>{kSteps, kSteps}, {2, kSteps}}) {
+    data.lengths = lengths;
+    OnnxNodeCase node = node_of(data, "LSTM", {}, true);
+    node.inputs[4].constant = true;
+    bool masked = test::operators_of(node).find("where") != std::string::npos;
+    EXPECT_EQ(masked, lengths[0] != kSteps);
+    expect_results(node, walk(data, false, lstm_step));
+  }
+}
+
 TEST(Lstm, Reverse) {
   Data data(1, 4);
   expect_results(node_of(data, "LSTM", {{"direction", "reverse"}}, true), walk(data, true, lstm_step));

@@ -5,7 +5,9 @@
 #include <ctime>
 
 #include "base/diagnostic.h"
+#include "base/mapped_file.h"
 #include "support/memory_problem.h"
+#include "support/paths.h"
 #include "support/round_trip.h"
 
 namespace tenon::plan {
@@ -172,6 +174,23 @@ TEST(Exact, ProvesThatAPlanAboveTheBoundIsOptimal) {
   MemoryPlan plan = planned(problem, "exact");
   EXPECT_EQ(plan.lower_bound_bytes, 5);
   EXPECT_TRUE(plan.optimal);
+}
+
+/// MiniMalloc's inputs, each with a tenth more steps than it takes: what ranks, cuts and parts are for is that they are few.
+TEST(Exact, SolvesMiniMallocsInputsInFewSteps) {
+  const std::pair<const char*, uint64_t> kSteps[] = {{"A", 7200000}, {"B", 335000},  {"C", 2550000}, {"D", 10200000},
+                                                     {"E", 4700000}, {"F", 1150000}, {"G", 1750000}, {"H", 250000},
+                                                     {"I", 2450000}, {"J", 8200000}, {"K", 600000}};
+  constexpr int64_t kCapacity = 1048576;
+  for (const auto& [input, steps] : kSteps) {
+    std::string file = tests_dir() + "/../bench/data/minimalloc/" + input + ".1048576.csv";
+    MappedFile text = map_file(file);
+    std::string_view csv(reinterpret_cast<const char*>(text.bytes.data()), text.bytes.size());
+    LivenessProblem problem = read_problem_csv(file, csv, {Pool{.limit = kCapacity}});
+    MemoryPlan plan = planned(problem, "exact");
+    EXPECT_LE(plan.peak_bytes, kCapacity) << input;
+    EXPECT_LE(plan.steps, steps) << input;
+  }
 }
 
 TEST(Exact, CountsTheStepsOfItsBudget) {
