@@ -209,13 +209,17 @@ Searched search_for_long(const LivenessProblem& problem, const Items& items, con
   return best;
 }
 
-/// The plan with whole blocks, which is no lowest fit in any order and now and then better with several pools.
-std::optional<MemoryPlan> plan_with_tokens(const LivenessProblem& problem, const PlannerOptions& options) {
-  try {
-    return best_fit_tokens().plan(problem, options);
-  } catch (const CompileError&) {
-    return std::nullopt;  // it does not keep the limits
-  }
+/// The better of what `hill_climb` and `best_fit_tokens` find alone: now and then, with several pools or pins, less than a search
+/// that starts from them.
+std::optional<MemoryPlan> plan_of_others(const LivenessProblem& problem, const PlannerOptions& options) {
+  std::optional<MemoryPlan> best;
+  for (const MemoryPlanner* planner : {&hill_climb(), &best_fit_tokens()}) try {
+      MemoryPlan plan = planner->plan(problem, options);
+      if (!best || plan.peak_bytes < best->peak_bytes) best = std::move(plan);
+    } catch (const CompileError&) {
+      continue;  // it does not keep the limits
+    }
+  return best;
 }
 
 class Exact : public MemoryPlanner {
@@ -233,7 +237,7 @@ class Exact : public MemoryPlanner {
         best = std::move(other);
       }
     }
-    std::optional<MemoryPlan> other = done(best) ? std::nullopt : plan_with_tokens(problem, options);
+    std::optional<MemoryPlan> other = done(best) ? std::nullopt : plan_of_others(problem, options);
     if (!other || (best.layout.missing == 0 && best.layout.total <= other->peak_bytes))
       return finish(problem, items, best, name(), options, steps);
     other->planner = name();

@@ -95,7 +95,10 @@ void Fitter::gather(uint32_t index) {
       std::partition_point(by_begin_.begin(), by_begin_.end(), [&](uint32_t i) { return items_[i].begin() < item.end(); });
   collect(1, 0, leaves_, static_cast<size_t>(later - by_begin_.begin()), item);
   std::sort(found_.begin(), found_.end(), [&](uint32_t a, uint32_t b) { return placed_[a].offset < placed_[b].offset; });
-  for (std::vector<Chunk>& chunks : chunks_) chunks.assign(1, {});
+  for (std::vector<Chunk>& chunks : chunks_) {
+    chunks.resize(1);
+    chunks[0].clear();
+  }
   for (uint32_t i : found_) {
     std::vector<Chunk>& chunks = chunks_[placed_[i].pool];
     if (chunks.back().size() == kChunk) chunks.emplace_back();

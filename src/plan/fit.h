@@ -36,6 +36,16 @@ class Fitter {
     std::vector<uint32_t> item;
     int32_t first_begin = INT32_MAX, last_finish = 0;
     size_t size() const { return item.size(); }
+    /// Keeps the memory.
+    void clear() {
+      begin.clear();
+      finish.clear();
+      offset.clear();
+      end.clear();
+      item.clear();
+      first_begin = INT32_MAX;
+      last_finish = 0;
+    }
   };
   void insert_at(Chunk& chunk, size_t at, uint32_t item) const;
   Chunk upper_half(Chunk& chunk) const;
