@@ -209,11 +209,11 @@ Searched search_for_long(const LivenessProblem& problem, const Items& items, con
   return best;
 }
 
-/// The better of what `hill_climb` and `best_fit_tokens` find alone: now and then, with several pools or pins, less than a search
-/// that starts from them.
+/// The best of what `hill_climb`, `best_fit_tokens` and `naive` find alone: now and then, with several pools or pins, less than a
+/// search that starts from them.
 std::optional<MemoryPlan> plan_of_others(const LivenessProblem& problem, const PlannerOptions& options) {
   std::optional<MemoryPlan> best;
-  for (const MemoryPlanner* planner : {&hill_climb(), &best_fit_tokens()}) try {
+  for (const MemoryPlanner* planner : {&hill_climb(), &best_fit_tokens(), &naive()}) try {
       MemoryPlan plan = planner->plan(problem, options);
       if (!best || plan.peak_bytes < best->peak_bytes) best = std::move(plan);
     } catch (const CompileError&) {
