@@ -65,25 +65,31 @@ constexpr const char* kKernel = R"(primfunc @twice_plus(x: f32[35]) -> (y: f32[3
 class PackedWrapperTest : public testing::Test {
  protected:
   PackedWrapperTest() {
-    graph::Module module = graph::parse("kernel.tenon", kKernel, op::all_ops());
-    const tir::PrimFunc* function = &module.prim_funcs.at("twice_plus");
+    KernelScratch scratch = load(kKernel, "twice_plus", {{DType::F32, {7, 5}}, {DType::F32, {7, 5}}});
+    EXPECT_GT(scratch.shared_bytes, 0);
+    EXPECT_GT(scratch.per_worker_bytes, 0);
+    for (size_t i = 0; i < 35; ++i) x_[i] = static_cast<float>(i);
+    launches = live_workspaces = workspaces = 0;
+    tasks_of_a_launch = 3;
+    no_memory = false;
+    last_error.clear();
+  }
+
+  /// Takes the wrapper of another function.
+  KernelScratch load(const char* text, const std::string& name, std::vector<PackedWrapper::Parameter> parameters) {
+    graph::Module module = graph::parse("kernel.tenon", text, op::all_ops());
+    const tir::PrimFunc* function = &module.prim_funcs.at(name);
     Target target = host_target();
     Object object = compile_object(std::span(&function, 1), target);
-    PackedWrapper wrapper{"tvmgen_twice_plus", "twice_plus", {{DType::F32, {7, 5}}, {DType::F32, {7, 5}}}, object.scratch[0]};
-    EXPECT_GT(object.scratch[0].shared_bytes, 0);
-    EXPECT_GT(object.scratch[0].per_worker_bytes, 0);
+    PackedWrapper wrapper{"tvmgen_" + name, name, std::move(parameters), object.scratch[0]};
     std::string objects[] = {object.bytes, compile_packed_wrappers(std::span(&wrapper, 1), target)};
     code_ = load_in_memory(objects);
     fill("__TVMAPISetLastError", set_last_error);
     fill("__TVMBackendAllocWorkspace", alloc_workspace);
     fill("__TVMBackendFreeWorkspace", free_workspace);
     fill("__TVMBackendParallelLaunch", parallel_launch);
-    run_ = reinterpret_cast<runtime::tvm::PackedFunction>(code_->address("tvmgen_twice_plus"));
-    for (size_t i = 0; i < 35; ++i) x_[i] = static_cast<float>(i);
-    launches = live_workspaces = workspaces = 0;
-    tasks_of_a_launch = 3;
-    no_memory = false;
-    last_error.clear();
+    run_ = reinterpret_cast<runtime::tvm::PackedFunction>(code_->address(wrapper.symbol));
+    return object.scratch[0];
   }
 
   template <class T>
@@ -122,6 +128,23 @@ TEST_F(PackedWrapperTest, RunsOnAnyNumberOfTasksWithScratchForEach) {
     EXPECT_EQ(launches, 1);
     EXPECT_EQ(workspaces, 1 + std::min(tasks, 7));  // a task without rows asks for none
     EXPECT_EQ(live_workspaces, 0);
+  }
+}
+
+TEST_F(PackedWrapperTest, LaunchesNothingForNoIterationAndSomethingForOne) {
+  load(R"(primfunc @first(n: i32[1]) -> (y: f32[3]) {scheduled = true} {
+    for i = 0 extent cast<i64>(n[0]) parallel { y[i] = 5.0:f32 } })",
+       "first", {{DType::I32, {1}}, {DType::F32, {3}}});
+  int64_t one[] = {1}, three[] = {3};
+  int32_t n = 0;
+  in_ = {&n, {1, 0}, 1, {0, 32, 1}, one, nullptr, 0};
+  out_ = {y_, {1, 0}, 1, {2, 32, 1}, three, nullptr, 0};
+  for (n = -1; n <= 3; ++n) {
+    std::fill_n(y_, 3, 0.0f);
+    launches = 0;
+    ASSERT_EQ(call(), 0) << last_error;
+    EXPECT_EQ(launches, n > 0 ? 1 : 0) << n;
+    for (int32_t i = 0; i < 3; ++i) EXPECT_EQ(y_[i], i < n ? 5.0f : 0.0f) << n;
   }
 }
 

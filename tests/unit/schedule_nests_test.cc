@@ -102,6 +102,23 @@ TEST(Schedule, ConvolutionsKeepTheirResult) {
   expect_same(conv(130, 3, 9, 3, 1, 1, 1), {false, true, true, false});  // several blocks of the reduction
 }
 
+/// The product of a row of 20,000 numbers and a matrix of constants.
+tir::PrimFunc one_row(int64_t columns) {
+  te::Graph g;
+  Tensor x = g.placeholder("x", DType::F32, {1, 20000}), w = g.placeholder("w", DType::F32, {20000, columns});
+  Tensor y = g.sum("y", DType::F32, {1, columns}, {20000},
+                   [&](const auto& i, const auto& r) { return x({i[0], r[0]}) * w({r[0], i[1]}); });
+  std::vector<Tensor> in = {x, w}, out = {y};
+  return te::create_prim_func(g, in, out, "row");
+}
+
+/// Blocks keep a panel of V in the first cache for the tiles of B that follow; a lone row has no second tile.
+TEST(Schedule, AReductionIsCutOnlyWhereAPanelIsReadAgain) {
+  auto explain = [](const tir::PrimFunc& f) { return schedule({f, avx2(), {false, true, true, false}, 3}).explain; };
+  EXPECT_NE(explain(one_row(640)).find("; 1 blocks of 20000 steps"), std::string::npos) << explain(one_row(640));
+  EXPECT_EQ(explain(conv(512, 14, 512, 3, 1, 1, 1)).find("; 1 blocks"), std::string::npos);
+}
+
 TEST(Schedule, ShortOutputRowsLieAcrossTheLanes) {
   auto explain = [](const tir::PrimFunc& f) { return schedule({f, avx2(), {false, true, true, false}, 3}).explain; };
   EXPECT_NE(explain(conv(512, 7, 512, 3, 1, 1, 1)).find("across the output; vectors constant panels, broadcasts in place"),
