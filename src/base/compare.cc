@@ -75,4 +75,11 @@ Difference compare(const Array& got, const Array& want, const Tolerance& toleran
   return difference;
 }
 
+double scale_of(const Array& array) {
+  double scale = 0;
+  for (int64_t i = 0, count = array.elements(); i < count; ++i)
+    if (double size = std::abs(element(array, i)); std::isfinite(size)) scale = std::max(scale, size);
+  return scale;
+}
+
 }  // namespace tenon

@@ -24,6 +24,9 @@ struct Difference {
 /// The arrays have one dtype and shape.
 Difference compare(const Array& got, const Array& want, const Tolerance& tolerance = {});
 
+/// The largest absolute value that is finite; 0 if none is.
+double scale_of(const Array& array);
+
 /// An element as a number; 64-bit integers lose their low bits.
 double element(const Array& array, int64_t index);
 

@@ -13,18 +13,21 @@
 
 namespace tenon {
 
-TemporaryFolder::TemporaryFolder() {
+std::string make_temporary_folder(std::string_view prefix) {
   const char* named = std::getenv("TMPDIR");
-  path_ = std::string(named && *named ? named : "/tmp") + "/tenon-XXXXXX";
-  if (!::mkdtemp(path_.data()))
+  std::string path = fmt::format("{}/{}XXXXXX", named && *named ? named : "/tmp", prefix);
+  if (!::mkdtemp(path.data()))
     throw CompileError(Diagnostic{.kind = ErrorKind::FileSystem,
                                   .code = "temporary-folder",
-                                  .message = fmt::format("`{}` can't be made: {}", path_, std::strerror(errno)),
-                                  .input = path_,
+                                  .message = fmt::format("`{}` can't be made: {}", path, std::strerror(errno)),
+                                  .input = path,
                                   .expected = "a temporary folder that can be written",
                                   .found = std::strerror(errno),
                                   .hint = "set TMPDIR to one"});
+  return path;
 }
+
+TemporaryFolder::TemporaryFolder() : path_(make_temporary_folder("tenon-")) {}
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;

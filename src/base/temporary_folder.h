@@ -3,11 +3,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace tenon {
 
-/// A new folder in the system's temporary folder, removed with what it holds. Throws CompileError (file system,
-/// `temporary-folder`).
+/// A new folder in the system's temporary folder, TMPDIR or /tmp, whose name begins with `prefix`. Throws CompileError (file
+/// system, `temporary-folder`).
+std::string make_temporary_folder(std::string_view prefix);
+
+/// One that is removed with what it holds.
 class TemporaryFolder {
  public:
   TemporaryFolder();

@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
-#include <filesystem>
 
+#include "base/temporary_folder.h"
 #include "base/write_file.h"
 #include "cli/cli.h"
 #include "cli/options.h"
@@ -19,32 +19,6 @@ namespace {
 struct ReduceCommand {
   ModelOptions model;
   std::string check, output;
-};
-
-/// A folder of its own, removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tenon-reduce-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw CompileError(Diagnostic{.kind = ErrorKind::FileSystem,
-                                    .code = "file-write",
-                                    .message = "a folder for candidates can't be made",
-                                    .input = name,
-                                    .expected = "a folder that can be written to",
-                                    .found = std::strerror(errno)});
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  std::string file() const { return path_ / "candidate.tenon"; }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// The exit status of the command on a file, its output dropped.
@@ -62,9 +36,10 @@ int reduce_model(const ReduceCommand& command) {
   driver::CompileOptions options = command.model.compile_options();
   graph::Module module = driver::load_module(command.model.path, options);
   if (!options.stop_after.empty()) module = driver::run_pipeline(std::move(module), options);
-  ScratchFolder scratch;
-  graph::write_module(scratch.file(), module);  // its constants serve every candidate
-  int status = status_of(command.check, scratch.file());
+  TemporaryFolder folder;
+  std::string scratch = folder.file("candidate.tenon");
+  graph::write_module(scratch, module);  // its constants serve every candidate
+  int status = status_of(command.check, scratch);
   if (status == 0)
     throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
                                   .code = "nothing-to-reduce",
@@ -75,9 +50,9 @@ int reduce_model(const ReduceCommand& command) {
   int64_t tries = 0;
   graph::Module reduced = driver::reduce(module, [&](const graph::Module& candidate) {
     tir::ConstantBytes held;
-    write_file(scratch.file(), graph::print(candidate, &held));
+    write_file(scratch, graph::print(candidate, &held));
     ++tries;
-    return status_of(command.check, scratch.file()) == status;
+    return status_of(command.check, scratch) == status;
   });
   graph::write_module(command.output, reduced);
   if (command.model.json)

@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
-
+#include "base/temporary_folder.h"
 #include "base/write_file.h"
 #include "graph/text.h"
 
@@ -14,13 +12,9 @@ namespace tenon::driver {
 namespace {
 
 std::string new_folder(const CompileOptions& options) {
+  if (options.dump_dir.empty()) return make_temporary_folder("tenon-reproducer-");
   std::string folder = options.dump_dir + "/reproducer";
-  if (!options.dump_dir.empty()) {
-    make_folder(folder);
-    return folder;
-  }
-  folder = (std::filesystem::temp_directory_path() / "tenon-reproducer-XXXXXX").string();
-  if (!mkdtemp(folder.data())) throw std::filesystem::filesystem_error(folder, std::error_code(errno, std::system_category()));
+  make_folder(folder);
   return folder;
 }
 

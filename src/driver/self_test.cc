@@ -82,13 +82,6 @@ std::vector<Array> results_of(Built built) {
   return results;
 }
 
-double scale_of(const Array& array) {
-  double scale = 0;
-  for (int64_t i = 0; i < array.elements(); ++i)
-    if (double size = std::abs(element(array, i)); std::isfinite(size)) scale = std::max(scale, size);
-  return scale;
-}
-
 void check_equal(const Function& external, size_t output, const Array& got, const Array& want) {
   double limit = is_float(want.dtype) ? kLimit * scale_of(want) : 0;
   Difference difference = compare(got, want, {.rtol = 0, .atol = limit});

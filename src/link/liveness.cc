@@ -28,7 +28,7 @@ constexpr int64_t kMostLooks = 20'000'000;  // at a step, to see whether operand
 
 /// What the loops of one function prove.
 struct Proofs {
-  std::vector<InPlace> in_place;
+  std::optional<std::vector<InPlace>> in_place;  // none: nobody has asked
   std::optional<std::vector<Part>> outputs;
   std::optional<std::vector<int64_t>> inputs;
 };
@@ -129,7 +129,6 @@ class Walk {
     auto [known, inserted] = proofs_.try_emplace(node.callee);
     if (inserted) {
       const tir::PrimFunc& function = kernel_of(module_, node);
-      if (options_.in_place) known->second.in_place = in_place_pairs(function);
       if (options_.parts && !function.attrs.contains(kMemoryAttr)) {
         known->second.outputs = outputs_as_parts(function);
         known->second.inputs = inputs_as_parts(function);
@@ -183,17 +182,34 @@ class Walk {
   std::vector<uint32_t> memory_taken_over(const Node& node, const std::vector<ValueMemory>& operands,
                                           const std::vector<std::optional<std::string>>& places) {
     std::vector<uint32_t> taken(node.types.size(), kNone);
-    for (const InPlace& pair : proofs_of(node).in_place) {
+    if (!options_.in_place || !may_take_over(node, operands)) return taken;
+    std::optional<std::vector<InPlace>>& pairs = proofs_.find(node.callee)->second.in_place;
+    if (!pairs) pairs = in_place_pairs(kernel_of(module_, node));
+    for (const InPlace& pair : *pairs) {
       if (pair.input >= operands.size() || pair.output >= taken.size()) continue;
       const ValueMemory& operand = operands[pair.input];
       const Joined& joined = regions_[operand.region];
       bool free = taken[pair.output] == kNone && std::find(taken.begin(), taken.end(), operand.region) == taken.end();
       bool once =
           std::count_if(operands.begin(), operands.end(), [&](const ValueMemory& m) { return m.region == operand.region; }) == 1;
-      bool last = joined.region.source == Source::Kernel && joined.reads_left == 0 && once && whole(operand);
-      if (free && last && places[pair.output] == joined.region.place) taken[pair.output] = operand.region;
+      if (free && once && ends_here(operand) && places[pair.output] == joined.region.place) taken[pair.output] = operand.region;
     }
     return taken;
+  }
+
+  /// Whether nothing reads an operand's memory, which is planned, after this step.
+  bool ends_here(const ValueMemory& operand) const {
+    const Joined& joined = regions_[operand.region];
+    return joined.region.source == Source::Kernel && joined.reads_left == 0 && whole(operand);
+  }
+
+  /// Whether some operand ends here and is as large as a result: else there is nothing to prove.
+  bool may_take_over(const Node& node, const std::vector<ValueMemory>& operands) const {
+    return std::any_of(node.types.begin(), node.types.end(), [&](const TensorType& type) {
+      int64_t bytes = bytes_of_type(type, &node, node.callee);
+      return std::any_of(operands.begin(), operands.end(),
+                         [&](const ValueMemory& operand) { return operand.bytes == bytes && ends_here(operand); });
+    });
   }
 
   /// A call that is no step: each result is a part of an operand.

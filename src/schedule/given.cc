@@ -100,11 +100,8 @@ std::string number(double value) { return std::isnan(value) ? "NaN" : fmt::forma
 /// Sums may be taken in another order.
 Tolerance tolerance_for(const Array& want) {
   if (!is_float(want.dtype)) return {0, 0};
-  double largest = 0;
-  for (int64_t i = 0, count = want.elements(); i < count; ++i)
-    if (double e = std::abs(element(want, i)); std::isfinite(e)) largest = std::max(largest, e);
   double relative = want.dtype == DType::F64 ? 1e-9 : want.dtype == DType::F32 ? 1e-4 : 0.03;
-  return {relative, relative * largest};
+  return {relative, relative * scale_of(want)};
 }
 
 class Judge {

@@ -15,6 +15,7 @@
 #include "runtime/component.h"
 #include "runtime/session.h"
 #include "schedule/schedule.h"
+#include "support/error_of.h"
 #include "support/op_run.h"
 #include "support/paths.h"
 
@@ -57,16 +58,6 @@ CompileOptions with(const std::string& external) {
   options.verify_each = true;
   driver::add_external(options.external, external);
   return options;
-}
-
-Diagnostic error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const CompileError& error) {
-    return error.diagnostics().front();
-  }
-  ADD_FAILURE() << "nothing is thrown";
-  return {};
 }
 
 /// A generator that takes adds of equal operators and is told what to give.
@@ -374,8 +365,9 @@ TEST(CSource, CallsLibm) {
   test::expect_array(run(m, with("csource"), inputs)[0], graph::interpret(m, "main", inputs)[0], 1e-6, 0);
 }
 
-TEST(CSource, RefusesWhatItCannotWriteAndNamesTheCompiler) {
-  Module m = read(R"(fn @region(%0: f32[2]) {external = "csource", primitive = true, symbol = "region"} {
+/// A region that no generator takes by itself.
+Module region_of_sin(const std::string& generator) {
+  return read("fn @region(%0: f32[2]) {external = \"" + generator + R"(", primitive = true, symbol = "region"} {
     %1 = sin(%0) : f32[2]
     return %1
   }
@@ -383,6 +375,10 @@ TEST(CSource, RefusesWhatItCannotWriteAndNamesTheCompiler) {
     %1 = call @region(%0) : f32[2]
     return %1
   })");
+}
+
+TEST(CSource, RefusesWhatItCannotWriteAndNamesTheCompiler) {
+  Module m = region_of_sin("csource");
   Diagnostic error = error_of([&] { built(m, {}); });
   EXPECT_EQ(error.code, "external-region");
   EXPECT_EQ(error.function, "region");
@@ -525,14 +521,7 @@ TEST(OneDnn, Pools) {
 }
 
 TEST(OneDnn, RefusesARegionThatItDoesNotKnow) {
-  Module m = read(R"(fn @region(%0: f32[2]) {external = "onednn", primitive = true, symbol = "region"} {
-    %1 = sin(%0) : f32[2]
-    return %1
-  }
-  fn @main(%0: f32[2] "x") {
-    %1 = call @region(%0) : f32[2]
-    return %1
-  })");
+  Module m = region_of_sin("onednn");
   EXPECT_EQ(error_of([&] { built(m, {}); }).code, "external-region");
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/serialize.h"
 #include "runtime/session.h"
 #include "support/allocation_count.h"
+#include "support/error_of.h"
 
 namespace tenon::runtime {
 namespace {
@@ -30,16 +31,6 @@ std::shared_ptr<Executable> sum_twice(const std::string& component, const std::s
   executable->constants = reinterpret_cast<const std::byte*>(constants);
   bind_kernels(*executable, [](const std::string&) -> tenon_kernel { fail_internal("all kernels are the component's"); });
   return executable;
-}
-
-Diagnostic error_of(function_ref<void()> f) {
-  try {
-    f();
-  } catch (const CompileError& error) {
-    return error.diagnostics().front();
-  }
-  ADD_FAILURE() << "nothing is thrown";
-  return {};
 }
 
 TEST(Component, MakesKernelsOncePerSessionAndRunsThem) {

@@ -15,6 +15,7 @@
 #include "base/function_ref.h"
 #include "runtime/serialize.h"
 #include "support/allocation_count.h"
+#include "support/error_of.h"
 #include "support/paths.h"
 #include "tenon/runtime.h"
 
@@ -73,16 +74,6 @@ struct TemporaryFile {
 std::string write_sample(const TemporaryFile& file, const Program& program = sample_program()) {
   write_artifact(file.path, file_bytes(test_kernels()), sample_constants(), program);
   return file.path;
-}
-
-Diagnostic error_of(function_ref<void()> f) {
-  try {
-    f();
-  } catch (const CompileError& error) {
-    return error.diagnostics().front();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
 }
 
 void expect_sample_results(const Session& session) {

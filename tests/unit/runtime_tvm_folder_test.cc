@@ -14,6 +14,7 @@
 #include "runtime/tvm_graph.h"
 #include "runtime/tvm_params.h"
 #include "support/allocation_count.h"
+#include "support/error_of.h"
 #include "support/paths.h"
 #include "tenon/runtime.h"
 
@@ -55,16 +56,6 @@ class Folder {
   Graph graph;
   tvm::Params params;
 };
-
-Diagnostic error_of(function_ref<void()> f) {
-  try {
-    f();
-  } catch (const CompileError& error) {
-    return error.diagnostics().front();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
 
 Array floats(const std::vector<float>& values) {
   return array_of<float>(DType::F32, {static_cast<int64_t>(values.size())}, values);
