@@ -121,7 +121,7 @@ void check_placed_nodes(std::string_view pass, const std::vector<std::string>& b
       .node = lost[0],
       .expected = "a value that is left",
       .found = "one that is folded, merged with another or not read",
-      .hint = fmt::format("give another node the place, or compile with -O 0; --print-after {} shows what is left", pass)});
+      .hint = fmt::format("give another node the place, or compile with -O0; --print-after {} shows what is left", pass)});
 }
 
 /// Writes each stage into one folder; the bytes of the constants of all stages are written once, at the end.
