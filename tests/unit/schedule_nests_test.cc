@@ -156,6 +156,17 @@ TEST(Schedule, JobsComputeTheRowsOfThePaddedInputThatTheyRead) {
   }
 }
 
+TEST(Schedule, AStageOfOneConstantTakesNoMemory) {
+  te::Graph g;
+  Tensor x = g.placeholder("x", DType::F32, {20});
+  Tensor two = g.compute("two", {}, [](const std::vector<Expr>&) { return tir::float_imm(DType::F32, 2); });
+  Tensor y = g.compute("y", {20}, [&](const std::vector<Expr>& i) { return x(i) * two({}) + two({}); });
+  std::vector<Tensor> in = {x}, out = {y};
+  tir::PrimFunc f = te::create_prim_func(g, in, out, "scaled");
+  EXPECT_EQ(shared_bytes(schedule({f, avx2(), {false, false}, 3}).func), 0);
+  expect_same(f, {false, false});
+}
+
 TEST(Schedule, RowsShareLoopsAroundTheirStages) {
   for (std::vector<int64_t> shape : {std::vector<int64_t>{6, 37}, {2, 3, 64}, {3, 5, 4, 19}}) {
     te::Graph g;
