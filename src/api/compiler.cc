@@ -7,7 +7,7 @@
 #include "driver/driver.h"
 #include "graph/text.h"
 #include "op/all_ops.h"
-#include "schedule/primitives/schedule.h"
+#include "schedule/steps.h"
 #include "tir/text.h"
 
 namespace tenon {
@@ -63,9 +63,9 @@ schedule::GivenProvider on_ir(const ScheduleProvider& provider) {
         own_errors(provider.name, [&] { return provider.schedule({text, target, request.opt_level, lookup_in(constants)}); });
     std::string file = fmt::format("<provider {}>", provider.name);
     if (const auto* steps = std::get_if<ScheduleSteps>(&answer))
-      return schedule::GivenAnswer{schedule::replay(request.func, file, steps->text), true};
+      return schedule::GivenAnswer{by_steps(schedule::replay(request.func, file, steps->text)), true};
     if (const auto* function = std::get_if<ScheduledFunction>(&answer))
-      return schedule::GivenAnswer{tir::parse_prim_func(file, function->text, constants)};
+      return schedule::GivenAnswer{{.func = tir::parse_prim_func(file, function->text, constants)}};
     return std::nullopt;
   };
   return {provider.name, answer};

@@ -19,7 +19,7 @@ struct LowerCommand {
   bool explain = false;
 };
 
-constexpr std::string_view kStages = "te, tir, tir-scheduled, llvm or asm";
+constexpr std::string_view kStages = "te, tir, trace, tir-scheduled, llvm or asm";
 
 /// Text by function name.
 using Texts = std::vector<std::pair<std::string, std::string>>;
@@ -64,8 +64,9 @@ Texts machine_code(const LowerCommand& command, codegen::TextKind kind) {
   return texts;
 }
 
-/// Why each schedule is as it is.
-Texts explanations(const LowerCommand& command) {
+/// What `text` gives for each function's schedule.
+template <class Text>
+Texts of_schedules(const LowerCommand& command, Text text) {
   graph::Module module = at_stage(command, "lower");
   Target target = parse_target(std::get<std::string>(module.attrs.at("target")));
   auto level = static_cast<int>(std::get<int64_t>(module.attrs.at("opt_level")));
@@ -73,11 +74,25 @@ Texts explanations(const LowerCommand& command) {
   for (const auto& [name, function] : module.prim_funcs) {
     std::vector<bool> constant = driver::constant_params(module, name);
     Target own = driver::target_of(function, target);
-    schedule::Scheduled result =
-        schedule::schedule({.func = function, .target = own, .constant_params = constant, .opt_level = level});
-    texts.emplace_back(name, fmt::format("@{}:\n{}\n", name, result.explain));
+    schedule::Request request{.func = function, .target = own, .constant_params = constant, .opt_level = level};
+    texts.emplace_back(name, text(name, request, schedule::schedule(request)));
   }
   return texts;
+}
+
+/// Why each schedule is as it is.
+Texts explanations(const LowerCommand& command) {
+  return of_schedules(command, [](const std::string& name, const schedule::Request&, const schedule::Scheduled& scheduled) {
+    return fmt::format("@{}:\n{}\n", name, scheduled.explain);
+  });
+}
+
+/// The steps of each schedule, which `tenon opt --schedule` takes.
+Texts traces(const LowerCommand& command) {
+  return of_schedules(command,
+                      [](const std::string& name, const schedule::Request& request, const schedule::Scheduled& scheduled) {
+                        return fmt::format("# @{}\n{}", name, schedule::print(trace_of(request, scheduled).value()));
+                      });
 }
 
 Texts texts_of(const LowerCommand& command) {
@@ -87,9 +102,7 @@ Texts texts_of(const LowerCommand& command) {
   if (command.to == "tir-scheduled") return loop_functions(command, "schedule");
   if (command.to == "llvm") return machine_code(command, codegen::TextKind::LlvmIr);
   if (command.to == "asm") return machine_code(command, codegen::TextKind::Assembly);
-  if (command.to == "trace")
-    refuse(ErrorKind::Unsupported, "no-schedule-trace", "schedules of this build construct loops directly and leave no trace",
-           command.to);
+  if (command.to == "trace") return traces(command);
   if (command.to == "c" || command.to == "opencl" || command.to == "ptx")
     refuse(ErrorKind::Missing, "component-missing", fmt::format("back end `{}` is not part of this build", command.to),
            command.to);

@@ -10,7 +10,6 @@
 #include "cli/output.h"
 #include "graph/text.h"
 #include "passes/graph/passes.h"
-#include "schedule/primitives/schedule.h"
 
 namespace tenon::cli {
 namespace {
@@ -46,10 +45,10 @@ graph::Module run_pass(const std::string& name, const graph::Module& module, con
                                 .found = name});
 }
 
-/// The loop function that is named, or the only one.
-tir::PrimFunc& function_to_schedule(graph::Module& module, const std::string& name) {
-  if (auto it = module.prim_funcs.find(name); it != module.prim_funcs.end()) return it->second;
-  if (name.empty() && module.prim_funcs.size() == 1) return module.prim_funcs.begin()->second;
+/// The name of the loop function that is meant, if it may be left out.
+std::string function_to_schedule(const graph::Module& module, const std::string& name) {
+  if (module.prim_funcs.contains(name)) return name;
+  if (name.empty() && module.prim_funcs.size() == 1) return module.prim_funcs.begin()->first;
   std::string known;
   for (const auto& [function, prim_func] : module.prim_funcs) known += fmt::format("{}`{}`", known.empty() ? "" : ", ", function);
   throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
@@ -62,15 +61,11 @@ tir::PrimFunc& function_to_schedule(graph::Module& module, const std::string& na
                                 .found = name});
 }
 
-void take_steps(graph::Module& module, const OptCommand& command) {
+graph::Module take_steps(graph::Module module, const OptCommand& command, const driver::CompileOptions& options) {
   MappedFile file = map_file(command.schedule);
   std::string_view steps(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
-  auto find = [&](std::string_view name) {
-    auto it = module.prim_funcs.find(name);
-    return it == module.prim_funcs.end() ? nullptr : &it->second;
-  };
-  tir::PrimFunc& function = function_to_schedule(module, command.function);
-  function = schedule::replay(function, command.schedule, steps, find);
+  std::string function = function_to_schedule(module, command.function);
+  return driver::take_steps(std::move(module), function, command.schedule, steps, options);
 }
 
 int opt(const OptCommand& command) {
@@ -81,7 +76,7 @@ int opt(const OptCommand& command) {
       imported || whole ? driver::load_module(command.model.path, options) : driver::read_text(command.model.path);
   if (whole) module = driver::run_pipeline(std::move(module), options);
   for (const std::string& name : command.passes) module = run_pass(name, module, options);
-  if (!command.schedule.empty()) take_steps(module, command);
+  if (!command.schedule.empty()) module = take_steps(std::move(module), command, options);
   if (!command.model.verify.empty()) graph::verify(module);
   if (!command.output.empty()) graph::write_module(command.output, module);
   if (command.model.json)

@@ -104,6 +104,10 @@ std::vector<bool> constant_params(const graph::Module& module, const std::string
 /// Gives every loop function that has none a schedule, packs the constants that the schedules want packed, notes each function's
 /// floating-point operations in the attribute `flops`, and gives `main` an order in which less memory is alive, if there is one.
 graph::Module schedule_module(graph::Module module, const CompileOptions& options);
+/// Takes the steps of a trace (docs/schedule-primitives.md) on one loop function, and packs the constants that they pack. Throws
+/// CompileError with the line, or `schedule-packed` where a call passes no constant.
+graph::Module take_steps(graph::Module module, const std::string& function, std::string_view file, std::string_view steps,
+                         const CompileOptions& options);
 
 /// A scheduled module as objects, constants and program: everything an artifact or an in-memory run needs.
 struct Built {

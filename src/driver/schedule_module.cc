@@ -11,7 +11,7 @@
 #include "driver/pack.h"
 #include "link/order.h"
 #include "passes/graph/passes.h"
-#include "schedule/schedule.h"
+#include "schedule/steps.h"
 
 namespace tenon::driver {
 namespace {
@@ -152,6 +152,13 @@ class Packer {
   size_t next_use_ = 0;
 };
 
+/// Stores in the module's constants what the schedules want stored in another layout.
+Module with_packed(Module module, const PackedParams& packed, const CompileOptions& options) {
+  if (packed.empty()) return module;
+  Packer(module, packed).run(options);
+  return pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were
+}
+
 }  // namespace
 
 std::vector<bool> constant_params(const Module& module, const std::string& function) {
@@ -162,15 +169,38 @@ std::vector<bool> constant_params(const Module& module, const std::string& funct
 
 Module schedule_module(Module module, const CompileOptions& options) {
   PackedParams packed = schedule_functions(module, options);
-  if (!packed.empty()) {
-    Packer(module, packed).run(options);
-    module = pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were
-  }
+  module = with_packed(std::move(module), packed, options);
   const MemoryOptions& memory = options.memory;
   auto external = [](const auto& entry) { return lower::is_external(entry.second); };
   if (std::any_of(module.functions.begin(), module.functions.end(), external)) return module;  // ordered once their code is there
   if (!memory.reorder || pass_options(module).opt_level == 0) return module;
   return link::order_for_memory(std::move(module), {.in_place = memory.in_place, .parts = memory.parts});
+}
+
+Module take_steps(Module module, const std::string& function, std::string_view file, std::string_view steps,
+                  const CompileOptions& options) {
+  auto find = [&](std::string_view name) {
+    auto it = module.prim_funcs.find(name);
+    return it == module.prim_funcs.end() ? nullptr : &it->second;
+  };
+  tir::PrimFunc& before = module.prim_funcs.at(function);
+  schedule::Schedule taken = schedule::replay(before, file, steps, find);
+  std::vector<bool> constant = constant_params(module, function);
+  for (const schedule::PackedParam& p : taken.packed())
+    if (!constant[p.param])
+      throw CompileError(Diagnostic{
+          .code = "schedule-packed",
+          .message = fmt::format("the steps pack `{}`, which is no constant in every call", before.params[p.param]->name),
+          .input = std::string(file),
+          .expected = "a constant of `main` at every call, or a nest whose operand is `in_place`",
+          .found = before.params[p.param]->name,
+          .function = function});
+  tir::PrimFunc after = taken.func();
+  if (after.scheduled()) after.attrs["flops"] = count_flops(before);
+  before = std::move(after);
+  PackedParams packed;
+  if (!taken.packed().empty()) packed[function] = taken.packed();
+  return with_packed(std::move(module), packed, options);
 }
 
 }  // namespace tenon::driver

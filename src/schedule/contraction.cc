@@ -2,9 +2,13 @@
 // What a sum of products becomes: which operand lies in the lanes, what is packed, tiles, blocks and jobs.
 #include "schedule/contraction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <set>
+
+#include "schedule/primitives/place.h"
 
 namespace tenon::schedule {
 
@@ -79,6 +83,7 @@ VarMap split_groups(Stage& stage, Ranges& ranges, NameSupply& names) {
 constexpr int64_t kLineBytes = 64;
 constexpr int64_t kJobs = 8;                       // enough for an even share on a few workers; the same for any worker count
 constexpr double kGathered = 1.5, kCopied = 0.25;  // cycles per element of a panel packed at run time
+constexpr int64_t kMostInTile = 64;                // rows, vectors or lanes of a given tile
 constexpr double kWorthRepeating = 0.1;            // of the products' time, for work that is done again so that it stays in cache
 
 }  // namespace
@@ -261,9 +266,13 @@ bool Contraction::could_overwrite() const {
 }
 
 void Contraction::choose_tiles() {
-  tile_ = choose_register_tile(
+  set_tile(choose_register_tile(
       {b_.axis.extent, v_.axis.extent, byte_size(dtype_), v_.param < 0 && !v_.at_run_time, could_overwrite()},
-      request_.target.machine);
+      request_.target.machine));
+}
+
+void Contraction::set_tile(const RegisterTile& tile) {
+  tile_ = tile;
   v_.width = tile_.vectors * tile_.lanes;
   b_.width = tile_.rows;
   v_.axis_tiles = (v_.axis.extent + v_.width - 1) / v_.width;
@@ -367,14 +376,21 @@ int64_t Contraction::windowed_tiles(const Operand& operand, int64_t tiles) {
     int64_t parts = (all + part - 1) / part;
     return (all + parts - 1) / parts;
   };
-  if (!operand.rest.empty()) {
-    w.steps = even(w.along.extent, std::min(most, std::max<int64_t>(1, tiles / operand.axis_tiles)));
-    return w.steps * operand.axis_tiles;
+  if (operand.rest.empty()) {
+    int64_t fitting = std::max<int64_t>(1, (most - 1) * w.inner / operand.width);
+    tiles = even(operand.axis_tiles, std::min(tiles, fitting));
+  } else {
+    tiles = even(w.along.extent, std::min(most, std::max<int64_t>(1, tiles / operand.axis_tiles))) * operand.axis_tiles;
   }
-  int64_t fitting = std::max<int64_t>(1, (most - 1) * w.inner / operand.width);
-  tiles = even(operand.axis_tiles, std::min(tiles, fitting));
-  w.steps = std::min(w.along.extent, (tiles * operand.width + w.inner - 2) / w.inner + 1);
+  w.steps = window_steps(tiles);
   return tiles;
+}
+
+/// The most steps of the window's axis that this many tiles touch.
+int64_t Contraction::window_steps(int64_t tiles) const {
+  const Operand& o = *windowed_;
+  if (!o.rest.empty()) return tiles / o.axis_tiles;
+  return std::min(window_->along.extent, (tiles * o.width + window_->inner - 2) / window_->inner + 1);
 }
 
 double Contraction::product_cycles() const {
@@ -411,36 +427,120 @@ bool Contraction::plan_window(Lanes lanes) {
   lanes_ = lanes;
   if (!sort_axes(true)) return false;
   merge_axes();
-  bool apart = windowed_->rest.size() == 1 && windowed_->rest[0].name == window_->along.name;
-  bool merged = windowed_->rest.empty() && windowed_->axis.extent == window_->along.extent * window_->inner;
-  if (!(apart || merged) || !choose_storage()) return false;
+  if (!window_fits() || !choose_storage()) return false;
   choose_tiles();
-  return choose_blocks_of_jobs() && place_window();
+  if (!choose_blocks_of_jobs()) return false;
+  const Window& w = *window_;
+  if (w.row_count() * w.row_elements() * byte_size(w.rows->dtype) > request_.target.machine.l2_bytes / 2) return false;
+  place_window();
+  return true;
 }
 
-/// Gives the rows their extent; false if they do not stay in the second cache.
-bool Contraction::place_window() {
+/// The axis of the window is the operand's only axis beside the tiled one, or the outer part of that.
+bool Contraction::window_fits() const {
+  const Operand& o = *windowed_;
+  if (panels_first_) return false;
+  return o.rest.empty() ? o.axis.extent == window_->along.extent * window_->inner
+                        : o.rest.size() == 1 && o.rest[0].name == window_->along.name;
+}
+
+bool Contraction::follow(const ContractionNest& nest) {
+  lanes_ = nest.lanes_lie;
+  if (!sort_axes(!nest.window.empty())) return false;
+  merge_axes();
+  if (!nest.window.empty() && (window_->stage->name != nest.window || !window_fits())) return false;
+  if (!take_storage(nest)) return false;
+  require_size(request_.nest.stage, "rows", nest.rows, std::min(b_.axis.extent, kMostInTile));
+  require_size(request_.nest.stage, "lanes", nest.lanes, std::min(v_.axis.extent, kMostInTile));
+  require_size(request_.nest.stage, "vectors", nest.vectors, std::min(v_.axis.extent / nest.lanes, kMostInTile));
+  set_tile({nest.rows, nest.vectors, nest.lanes});
+  take_blocks(nest);
+  if (window_) place_window();
+  return true;
+}
+
+/// Storage that the nest is emitted for; false for any other.
+bool Contraction::take_storage(const ContractionNest& nest) {
+  v_.param = nest.v == Storage::Constant ? repackable_param(v_) : -1;
+  b_.param = nest.b == Storage::Constant ? repackable_param(b_) : -1;
+  v_.at_run_time = nest.v == Storage::PerTile;
+  b_.of_job = nest.b == Storage::PerJob;
+  bool packs_b = nest.b == Storage::PerJob || nest.b == Storage::BeforeAll;
+  if ((nest.v == Storage::Constant && v_.param < 0) || (nest.b == Storage::Constant && b_.param < 0)) return false;
+  if (v_.param >= 0 && v_.param == b_.param) return false;
+  if (nest.v == Storage::PerJob || nest.v == Storage::BeforeAll || nest.b == Storage::PerTile) return false;
+  if (lanes_ == Lanes::AlongOutput) return !packs_b && (!b_.own.empty() || v_.param >= 0);
+  return v_.param >= 0 && packs_b == panels_first_ && b_.param < 0 && (b_.plain() || packs_b) && !b_.own.empty();
+}
+
+void Contraction::take_blocks(const ContractionNest& nest) {
+  int64_t steps = reduce_.empty() ? 1 : reduce_[0].extent;
+  require_size(request_.nest.stage, "block", nest.block, steps);
+  require_size(request_.nest.stage, "b_tiles", nest.b_tiles, b_.tiles());
+  require_size(request_.nest.stage, "v_tiles", nest.v_tiles, v_.tiles());
+  block_steps_ = nest.block;
+  blocks_ = (steps + block_steps_ - 1) / block_steps_;
+  b_chunk_ = nest.b_tiles;
+  v_chunk_ = nest.v_tiles;
+  if (!window_) return;
+  int64_t tiles = windowed_ == &v_ ? v_chunk_ : b_chunk_;
+  if (!windowed_->rest.empty() && tiles % windowed_->axis_tiles != 0)
+    fail_step("schedule-nest-size",
+              {.message = fmt::format("a job has {} tiles of the operand that reads `{}`", tiles, nest.window),
+               .expected = fmt::format("a multiple of {}, the tiles of one step", windowed_->axis_tiles),
+               .found = std::to_string(tiles)});
+  window_->steps = window_steps(tiles);
+}
+
+Nest Contraction::decided() const {
+  ContractionNest shape{.lanes_lie = lanes_,
+                        .rows = tile_.rows,
+                        .vectors = tile_.vectors,
+                        .lanes = tile_.lanes,
+                        .block = block_steps_,
+                        .v_tiles = v_chunk_,
+                        .b_tiles = b_chunk_};
+  shape.v = v_.param >= 0 ? Storage::Constant : v_.at_run_time ? Storage::PerTile : Storage::InPlace;
+  shape.b = b_.param >= 0   ? Storage::Constant
+            : b_.of_job     ? Storage::PerJob
+            : panels_first_ ? Storage::BeforeAll
+                            : Storage::InPlace;
+  if (window_) shape.window = window_->stage->name;
+  if (window_) shape.window_lanes = 0;  // decided by the nest that computes the rows
+  Nest nest{.shape = std::move(shape)};
+  bool worth_workers = request_.parallel && jobs() > 1 && stage_.points() * depth() > (1 << 15);
+  if (worth_workers) nest.worker = 0;
+  return nest;
+}
+
+/// Gives the rows their extent.
+void Contraction::place_window() {
   Window& w = *window_;
-  int64_t elements = w.row_count() * w.row_elements();
-  if (elements * byte_size(w.rows->dtype) > request_.target.machine.l2_bytes / 2) return false;
   BufferData data = *w.rows;
   data.shape[0] = Expr(w.row_count());
   w.rows = Buffer(std::move(data));
   windowed_->value = replace_buffers(windowed_->value, {{w.rows->name, emission_.layout.add(w.rows, Scope::Local)}});
-  return true;
+}
+
+std::optional<Nest> decide_contraction(const NestRequest& request) {
+  if (!request.root.reduction) return std::nullopt;
+  Contraction along(request);
+  if (!along.read()) return std::nullopt;
+  Contraction across = along;
+  Contraction windowed = along;
+  std::optional<double> cycles = along.plan(Lanes::AlongOutput);
+  if (!cycles) return std::nullopt;
+  std::optional<double> other = across.plan(Lanes::AcrossOutput);
+  bool lie_across = other && *other < *cycles;
+  if (windowed.plan_window(lie_across ? Lanes::AcrossOutput : Lanes::AlongOutput)) return windowed.decided();
+  return lie_across ? across.decided() : along.decided();
 }
 
 Stmt contraction_nest(const NestRequest& request) {
   if (!request.root.reduction) return {};
-  Contraction along(request);
-  if (!along.read()) return {};
-  Contraction across = along;
-  Contraction windowed = along;
-  std::optional<double> cycles = along.plan(Lanes::AlongOutput);
-  if (!cycles) return {};
-  std::optional<double> other = across.plan(Lanes::AcrossOutput);
-  if (windowed.plan_window(other && *other < *cycles ? Lanes::AcrossOutput : Lanes::AlongOutput)) return windowed.build();
-  return other && *other < *cycles ? across.build() : along.build();
+  Contraction contraction(request);
+  bool possible = contraction.read() && contraction.follow(std::get<ContractionNest>(request.nest.shape));
+  return possible ? contraction.build() : Stmt{};
 }
 
 }  // namespace tenon::schedule

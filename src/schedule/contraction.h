@@ -80,11 +80,6 @@ struct Window {
   }
 };
 
-enum class Lanes {
-  AlongOutput,   // V holds the output's innermost axis
-  AcrossOutput,  // V is the constant operand, B is read in place
-};
-
 class Contraction {
  public:
   explicit Contraction(const NestRequest& request) : request_(request), emission_(request.emission) {}
@@ -94,19 +89,28 @@ class Contraction {
   std::optional<double> plan(Lanes lanes);
   /// As planned, with a window; false, and then unusable, where there is none or it does not pay.
   bool plan_window(Lanes lanes);
+  /// What was planned.
+  Nest decided() const;
+  /// As decided; false where it does not apply.
+  bool follow(const ContractionNest& nest);
   Stmt build();
 
  private:
   bool sort_axes(bool windowed = false);
   bool find_window(Operand& operand, const Expr& read);
-  bool place_window();
+  void place_window();
   Stmt fill_window();
   void merge_axes();
   bool could_overwrite() const;
   void choose_tiles();
+  void set_tile(const RegisterTile& tile);
   bool choose_storage();
+  bool take_storage(const ContractionNest& nest);
+  void take_blocks(const ContractionNest& nest);
   void choose_blocks(int64_t b_parts = 1);
   int64_t windowed_tiles(const Operand& operand, int64_t tiles);
+  int64_t window_steps(int64_t tiles) const;
+  bool window_fits() const;
   Expr window_start(const Expr& part, int64_t tiles) const;
   double product_cycles() const;
   bool choose_blocks_of_jobs();
@@ -133,6 +137,7 @@ class Contraction {
     return v;
   }
   int64_t depth() const { return product(reduce_); }
+  int64_t jobs() const { return product(outer_) * b_chunks() * v_cuts(); }
   int64_t b_chunks() const { return (b_.tiles() + b_chunk_ - 1) / b_chunk_; }
   int64_t v_cuts() const { return (v_.tiles() + v_chunk_ - 1) / v_chunk_; }
   /// Reduce points of one step of the outermost reduce axis.

@@ -101,7 +101,7 @@ Stmt Contraction::fill_panels(const Operand& operand, const Buffer& result) {
   Expr tile = fresh("tile", operand.tiles());
   loops.push_back({tile, Expr(operand.tiles())});
   slot = slot * Expr(operand.tiles()) + tile;
-  parallelise(loops, int_value(result->shape[0]));
+  parallelise(loops, worker_loop(loops, int_value(result->shape[0])), request_.nest.stage);
   return in_loops(loops, fill_tile(operand, result, std::move(place), tile, slot));
 }
 
@@ -287,10 +287,15 @@ Stmt Contraction::fill_window() {
   }
   rows.values = {simplify(substitute(w.stage->values[0], at), emission_.ranges)};
   Root root{nullptr, &rows};
-  NestRequest fill{emission_,        root, 1, request_.target, false, request_.constant_params, request_.packed, request_.explain,
-                   request_.absorbed};
+  ContractionNest& own = std::get<ContractionNest>(request_.nest.shape);
+  Nest nest{.stage = w.stage->name, .shape = ElementwiseNest{own.window_lanes}};
+  NestRequest fill{
+      emission_,           root, 1, request_.target, false, request_.constant_params, request_.packed, request_.explain, nest,
+      own.window_lanes > 0};
+  Stmt filled = elementwise_nest(fill);
+  own.window_lanes = std::get<ElementwiseNest>(nest.shape).lanes;
   Expr left = Expr(w.stage->spatial[w.axis].extent) - first;
-  return for_loop(row, 0, simplify(min(Expr(w.row_count()), left), emission_.ranges), ForKind::Serial, elementwise_nest(fill));
+  return for_loop(row, 0, simplify(min(Expr(w.row_count()), left), emission_.ranges), ForKind::Serial, filled);
 }
 
 Stmt Contraction::build() {
@@ -303,13 +308,12 @@ Stmt Contraction::build() {
   }
 
   int64_t chunks = b_chunks(), cuts = v_cuts();
-  int64_t jobs = product(outer_) * chunks * cuts;
   acc_ = Buffer(BufferData{
       emission_.names.fresh("acc"), dtype_, {Expr(tile_.rows), Expr(tile_.vectors), Expr(tile_.lanes)}, {}, Scope::Reg});
   block_ = fresh("block", blocks_);
 
   // A job is an outer point and a chunk of each side: the digits of its number.
-  Expr job = fresh("job", jobs);
+  Expr job = fresh("job", jobs());
   std::vector<Stmt> body;
   Expr rest = job;
   auto digit = [&](const Expr& name, int64_t extent) {
@@ -335,7 +339,6 @@ Stmt Contraction::build() {
     return name;
   };
   if (window_) {
-    request_.absorbed.insert(window_->stage->name);
     Expr start = windowed_ == &v_ ? window_start(cut, v_chunk_) : window_start(chunk, b_chunk_);
     body.push_back(let(window_->start, start));
     body.push_back(allocate(emission_.layout.flat(window_->rows)));
@@ -375,14 +378,14 @@ Stmt Contraction::build() {
   else
     block = substitute(block, {{as<Var>(block_)->name, Expr(0)}});
   body.push_back(block);
-  std::vector<Loop> loops = {{job, Expr(jobs)}};
-  if (request_.parallel && jobs > 1 && stage_.points() * depth() > (1 << 15)) loops[0].kind = ForKind::Parallel;
+  std::vector<Loop> loops = {{job, Expr(jobs())}};
+  parallelise(loops, request_.nest.worker, request_.nest.stage);
   auto storage = [](const Operand& o) { return o.param >= 0 ? "constant panels" : o.packed ? "packed panels" : "in place"; };
   request_.explain += fmt::format(
       "{}: sum of products, tile {} rows x {} vectors of {} lanes {} the output; vectors {}, broadcasts {}; {} blocks of {} "
       "steps; {} jobs{}\n",
       stage_.name, tile_.rows, tile_.vectors, tile_.lanes, lanes_ == Lanes::AlongOutput ? "along" : "across", storage(v_),
-      storage(b_), blocks_, block_steps_ * step_depth(), jobs,
+      storage(b_), blocks_, block_steps_ * step_depth(), jobs(),
       window_ ? fmt::format(", each with {} rows of {}", window_->row_count(), window_->stage->name) : "");
   first.push_back(in_loops(loops, in_scope(std::move(body))));
   return in_scope(std::move(first));

@@ -26,11 +26,18 @@ Stmt elementwise_nest(const NestRequest& request) {
   for (const Stmt& s : body.stmts()) stmts.push_back(contract(substitute(s, merged.replace), request.target));
   int64_t work = points * static_cast<int64_t>(stmts.size());
   std::vector<Loop> loops;
-  if (merged.iters.empty()) return in_scope(std::move(stmts));
+  if (merged.iters.empty()) {
+    require_size(request.nest.stage, "lanes", shape_of<ElementwiseNest>(request, [] { return ElementwiseNest{}; }).lanes, 1);
+    parallelise(loops, work, request);
+    return in_scope(std::move(stmts));
+  }
   for (size_t i = 0; i + 1 < merged.iters.size(); ++i) loops.push_back(loop_over(merged.iters[i]));
 
   Iter inner = merged.iters.back();
-  int64_t lanes = std::min(lanes_for(request.target, stmts), inner.extent);
+  int64_t lanes = shape_of<ElementwiseNest>(request, [&] {
+                    return ElementwiseNest{std::min(lanes_for(request.target, stmts), inner.extent)};
+                  }).lanes;
+  require_size(request.nest.stage, "lanes", lanes, inner.extent);
   Tiling tiles = tile(inner, lanes, emission);
   Expr lane = var(emission.names.fresh("lane"));
   emission.ranges[as<Var>(lane)->name] = {0, lanes - 1};
@@ -38,7 +45,7 @@ Stmt elementwise_nest(const NestRequest& request) {
   Stmt vector = for_loop(lane, Expr(0), Expr(lanes), ForKind::Vectorized, in_scope(std::move(stmts)));
   if (tiles.declare) vector = scoped({tiles.declare, vector});
   loops.push_back(tiles.loop);
-  if (request.parallel) parallelise(loops, work);
+  parallelise(loops, work, request);
   request.explain += fmt::format("{}: element-wise, {} points, {} lanes\n", stage.name, points, lanes);
   return in_loops(loops, vector);
 }

@@ -106,11 +106,19 @@ Tolerance tolerance_for(const Array& want) {
 
 class Judge {
  public:
-  Judge(const GivenProvider& provider, const Request& request, const PrimFunc& answer)
-      : provider_(provider), func_(request.func), answer_(answer) {}
+  Judge(const GivenProvider& provider, const Request& request, const Scheduled& answer)
+      : provider_(provider), request_(request), func_(request.func), answer_(answer.func), packed_(answer.packed) {}
 
   void rules() const {
-    std::string has = signature(answer_), wants = signature(func_);
+    PrimFunc before_packing = answer_;
+    for (const PackedParam& p : packed_) {
+      before_packing.params[p.param] = p.pack.params[0];
+      if (p.param >= request_.constant_params.size() || !request_.constant_params[p.param])
+        refuse(ErrorKind::Malformed, "provider-signature",
+               fmt::format("packs `{}`, which is no constant in every call", func_.params[p.param]->name),
+               "to pack constants, or `b=in_place`", func_.params[p.param]->name);
+    }
+    std::string has = signature(before_packing), wants = signature(func_);
     if (has != wants || answer_.num_inputs != func_.num_inputs)
       refuse(ErrorKind::Malformed, "provider-signature", "answers with other parameters", wants, has);
     try {
@@ -192,8 +200,10 @@ class Judge {
   }
 
   const GivenProvider& provider_;
+  const Request& request_;
   const PrimFunc& func_;
   const PrimFunc& answer_;
+  const std::vector<PackedParam>& packed_;
 };
 
 }  // namespace
@@ -201,14 +211,16 @@ class Judge {
 std::optional<Scheduled> ask(const GivenProvider& provider, const Request& request) {
   std::optional<GivenAnswer> answer = provider.schedule(request);
   if (!answer) return std::nullopt;
-  PrimFunc& func = answer->func;
+  Scheduled& scheduled = answer->scheduled;
+  PrimFunc& func = scheduled.func;
   func.name = request.func.name;
-  Judge judge(provider, request, func);
+  Judge judge(provider, request, scheduled);
   judge.rules();
   if (!answer->proven) judge.results();
   func.attrs = request.func.attrs;
   func.attrs["provider"] = provider.name;
-  return Scheduled{std::move(func), {}, fmt::format("provider {}\n", provider.name)};
+  scheduled.explain = fmt::format("provider {}\n", provider.name);
+  return std::move(scheduled);
 }
 
 }  // namespace tenon::schedule

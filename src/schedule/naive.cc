@@ -34,7 +34,7 @@ Stmt parallel_outermost(const Stmt& s) {
 }  // namespace
 
 Scheduled naive(const Request& request) {
-  Scheduled out{request.func, {}, "loops as they stand\n"};
+  Scheduled out{request.func, {}, "loops as they stand\n", KeptLoops{}};
   if (const Seq* list = as<Seq>(request.func.body)) {
     std::vector<Stmt> stmts;
     for (const Stmt& s : list->stmts) stmts.push_back(parallel_outermost(s));

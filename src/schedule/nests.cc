@@ -2,7 +2,11 @@
 // What the nests share: loops, tiles, fma, and the pieces of a reduction.
 #include "schedule/nests.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "schedule/primitives/place.h"
 
 namespace tenon::schedule {
 
@@ -37,15 +41,41 @@ Stmt in_loops(const std::vector<Loop>& loops, Stmt body) {
   return body;
 }
 
-void parallelise(std::vector<Loop>& loops, int64_t work) {
+std::optional<size_t> worker_loop(const std::vector<Loop>& loops, int64_t work) {
   constexpr int64_t kWorthWaking = 1 << 15;
-  if (work < kWorthWaking) return;
-  for (Loop& loop : loops) {
-    const int64_t* extent = as_int(loop.extent);
-    if (extent && *extent < 4) continue;
-    loop.kind = ForKind::Parallel;
-    return;
+  if (work < kWorthWaking) return std::nullopt;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const int64_t* extent = as_int(loops[i].extent);
+    if (!extent || *extent >= 4) return i;
   }
+  return std::nullopt;
+}
+
+void parallelise(std::vector<Loop>& loops, std::optional<size_t> which, std::string_view stage) {
+  if (!which) return;
+  if (*which >= loops.size())
+    fail_step("schedule-nest-size",
+              {.message = fmt::format("`{}` has no loop {} to run on workers", stage, *which),
+               .expected = loops.empty() ? "no `worker`" : fmt::format("from 0, the outermost, to {}", loops.size() - 1),
+               .found = std::to_string(*which)});
+  loops[*which].kind = ForKind::Parallel;
+}
+
+void parallelise(std::vector<Loop>& loops, int64_t work, const NestRequest& request) {
+  std::optional<size_t>& worker = request.nest.worker;
+  if (!request.given) worker = request.parallel ? worker_loop(loops, work) : std::nullopt;
+  if (worker && !request.parallel)
+    fail_step("schedule-nest-size", {.message = fmt::format("`{}` stands in loops over shared axes", request.nest.stage),
+                                     .expected = "`worker` at the step `share` only",
+                                     .found = std::to_string(*worker)});
+  parallelise(loops, worker, request.nest.stage);
+}
+
+void require_size(std::string_view stage, std::string_view what, int64_t size, int64_t most) {
+  if (size < 1 || size > most)
+    fail_step("schedule-nest-size", {.message = fmt::format("`{}` of the nest of `{}` is {}", what, stage, size),
+                                     .expected = most > 1 ? fmt::format("from 1 to {}", most) : "1",
+                                     .found = std::to_string(size)});
 }
 
 Tiling tile(const Iter& iter, int64_t size, Emission& emission) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "schedule/body.h"
+#include "schedule/decisions.h"
 #include "schedule/schedule.h"
 
 namespace tenon::schedule {
@@ -17,14 +18,19 @@ struct NestRequest {
   const std::vector<bool>& constant_params;
   std::vector<PackedParam>& packed;  // appended to
   std::string& explain;
-  std::set<std::string>& absorbed;  // stages that this nest computes itself, though they are roots of their own; added to
+  Nest& nest;          // what is decided, written by the nest; or, where `given`, what to do
+  bool given = false;  // a nest of another shape than the root's is null, sizes out of range throw (`schedule-nest-size`)
 };
 
 Stmt elementwise_nest(const NestRequest& request);        // no reduction: vectors along memory
-Stmt contraction_nest(const NestRequest& request);        // sum of products with reuse on both sides: a register tile
+Stmt contraction_nest(const NestRequest& request);        // sum of products with reuse on both sides, as it was decided
 Stmt spatial_reduction_nest(const NestRequest& request);  // lanes are output elements: pooling, depthwise, column sums
 Stmt row_reduction_nest(const NestRequest& request);      // lanes are partial results along a contiguous reduce axis
 Stmt scalar_reduction_nest(const NestRequest& request);   // any reduction, one element at a time
+
+/// What a sum of products with reuse on both sides becomes: storage, a register tile, blocks, jobs; nothing for another root. It
+/// stands before the emission because it may take other roots into its window.
+std::optional<Nest> decide_contraction(const NestRequest& request);
 
 // Shared by the nests.
 
@@ -42,9 +48,21 @@ Loop loop_over(const Iter& iter);
 Stmt in_scope(std::vector<Stmt> stmts);
 /// The body inside the loops, outermost first.
 Stmt in_loops(const std::vector<Loop>& loops, Stmt body);
-/// Makes the first loop with at least four iterations parallel if the whole work (in elementary operations) is worth waking
-/// the workers for.
-void parallelise(std::vector<Loop>& loops, int64_t work);
+/// The first loop with at least four iterations, if the whole work (in elementary operations) is worth waking the workers for.
+std::optional<size_t> worker_loop(const std::vector<Loop>& loops, int64_t work);
+/// Makes one of the loops parallel, if any. Refuses one that is not there (`schedule-nest-size`).
+void parallelise(std::vector<Loop>& loops, std::optional<size_t> which, std::string_view stage);
+/// The nest's own loops: the one that it decides on, or is given, runs on workers.
+void parallelise(std::vector<Loop>& loops, int64_t work, const NestRequest& request);
+
+/// The nest's shape and sizes: as given, or as decided now.
+template <class Shape, class Decide>
+const Shape& shape_of(const NestRequest& request, Decide&& decide) {
+  if (!request.given) request.nest.shape = decide();
+  return std::get<Shape>(request.nest.shape);
+}
+/// Refuses a given size that is not from 1 to `most`.
+void require_size(std::string_view stage, std::string_view what, int64_t size, int64_t most);
 
 /// Tiles of `size` over [0, extent), the last one moved back to end at `extent` (it recomputes what it shares with its
 /// neighbour; every nest's stores are idempotent). `begin` is the first element of the tile of `loop`.

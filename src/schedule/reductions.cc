@@ -92,15 +92,18 @@ Stmt spatial_reduction_nest(const NestRequest& request) {
   Merged reduce = merge_iters(reduction.reduce, update, emission);
   Iter inner = spatial.iters.back();
   std::vector<Stmt> probe = substituted(substituted(update, spatial.replace), reduce.replace);
-  int64_t lanes = std::min(lanes_for(request.target, probe), inner.extent);
-  if (lanes < 2) return {};
-
   int64_t taps = reduction.reduce_points();
-  int64_t rows = 1;
-  if (taps <= kUnrolledTaps && spatial.iters.size() >= 2) {
+  const auto& [rows, lanes] = shape_of<SpatialReduction>(request, [&] {
+    SpatialReduction nest{1, std::min(lanes_for(request.target, probe), inner.extent)};
+    if (taps > kUnrolledTaps || spatial.iters.size() < 2) return nest;
     const Iter& row = spatial.iters[spatial.iters.size() - 2];
-    if (shares_loads(probe, row, inner)) rows = small_divisor(row.extent);
-  }
+    if (shares_loads(probe, row, inner)) nest.rows = small_divisor(row.extent);
+    return nest;
+  });
+  if (lanes < 2 && !request.given) return {};
+  require_size(request.nest.stage, "lanes", lanes, inner.extent);
+  require_size(request.nest.stage, "rows", rows, spatial.iters.size() < 2 ? 1 : spatial.iters[spatial.iters.size() - 2].extent);
+
   std::vector<Loop> loops;
   std::vector<Stmt> declares;
   VarMap place;
@@ -110,6 +113,7 @@ Stmt spatial_reduction_nest(const NestRequest& request) {
       Tiling t = tile(it, rows, emission);
       loops.push_back(t.loop);
       place[it.name] = t.begin;
+      if (t.declare) declares.push_back(t.declare);
     } else {
       loops.push_back(loop_over(it));
     }
@@ -167,7 +171,7 @@ Stmt spatial_reduction_nest(const NestRequest& request) {
   tile_body.push_back(at_tile(merged_all(inits)));
   if (taps > 0) tile_body.push_back(in_loops(reduce_loops, at_tile(merged_all(updates))));
   tile_body.push_back(at_tile(merged_all(finals)));
-  if (request.parallel) parallelise(loops, work_of(body, reduction));
+  parallelise(loops, work_of(body, reduction), request);
   request.explain +=
       fmt::format("{}: reduction of {} points, lanes over outputs: {} rows x {} lanes\n", reduction.name, taps, rows, lanes);
   return in_loops(loops, in_scope(std::move(tile_body)));
@@ -218,8 +222,14 @@ Stmt row_reduction_nest(const NestRequest& request) {
   Iter inner = reduce.iters.back();
   std::vector<Stmt> probe = substituted(update, reduce.replace);
   Steps steps = steps_of(probe, inner);
-  int64_t lanes = lanes_for(request.target, probe);
-  if (steps.unit == 0 || steps.strided > 0 || inner.extent < lanes) return {};
+  if (steps.unit == 0 || steps.strided > 0) return {};
+  const auto& [streams, lanes] = shape_of<RowReduction>(request, [&] {
+    int64_t wide = lanes_for(request.target, probe);  // four independent chains hide the latency of the combining operation
+    return RowReduction{std::min<int64_t>(4, inner.extent / wide), wide};
+  });
+  if (streams < 1 && !request.given) return {};
+  require_size(request.nest.stage, "lanes", lanes, inner.extent);
+  require_size(request.nest.stage, "streams", streams, inner.extent / lanes);
 
   std::vector<Stmt> all = update;
   all.insert(all.end(), body.epilogue.begin(), body.epilogue.end());
@@ -230,7 +240,6 @@ Stmt row_reduction_nest(const NestRequest& request) {
 
   DType dtype = body.carried[0]->dtype;
   int64_t vectors = inner.extent / lanes;
-  int64_t streams = std::min<int64_t>(4, vectors);  // independent chains, to hide the latency of the combining operation
   int64_t groups = vectors / streams;
   Buffer partial(BufferData{emission.names.fresh("partial"), dtype, {Expr(streams), Expr(lanes)}, {}, Scope::Reg});
   Buffer total(BufferData{emission.names.fresh("total"), dtype, {Expr(1)}, {}, Scope::Reg});
@@ -288,7 +297,7 @@ Stmt row_reduction_nest(const NestRequest& request) {
     point.push_back(contract(substitute(s, {{as<Var>(body.carried[0])->name, load(total, {Expr(0)})}}), request.target));
   std::vector<Loop> loops;
   for (const Iter& i : spatial.iters) loops.push_back(loop_over(i));
-  if (request.parallel) parallelise(loops, work_of(body, reduction));
+  parallelise(loops, work_of(body, reduction), request);
   request.explain += fmt::format("{}: reduction along memory: {} streams x {} lanes\n", reduction.name, streams, lanes);
   return in_loops(loops, in_scope(std::move(point)));
 }
@@ -316,6 +325,7 @@ Stmt scalar_reduction_nest(const NestRequest& request) {
     next.push_back(held);
   }
   for (size_t k = 0; k < accumulators.size(); ++k) update.push_back(store(accumulators[k], {Expr(0)}, next[k]));
+  shape_of<ScalarReduction>(request, [] { return ScalarReduction{}; });
   std::vector<Loop> reduce_loops, loops;
   for (const Iter& r : reduction.reduce) reduce_loops.push_back(loop_over(r));
   std::vector<Stmt> update_at = substituted(update, vars);
@@ -323,7 +333,7 @@ Stmt scalar_reduction_nest(const NestRequest& request) {
   if (reduction.reduce_points() > 0) point.push_back(in_loops(reduce_loops, in_scope(std::move(update_at))));
   for (const Stmt& s : substituted(body.epilogue, vars)) point.push_back(contract(s, request.target));
   for (const Iter& i : after_prefix(body.spatial, request.prefix)) loops.push_back(loop_over(i));
-  if (request.parallel) parallelise(loops, work_of(body, reduction));
+  parallelise(loops, work_of(body, reduction), request);
   request.explain += fmt::format("{}: reduction of {} points, one output at a time\n", reduction.name, reduction.reduce_points());
   return in_loops(loops, in_scope(std::move(point)));
 }

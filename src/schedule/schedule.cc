@@ -2,10 +2,16 @@
 // Chooses a nest for each root of a function and puts them together.
 #include "schedule/schedule.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <limits>
+#include <set>
 
 #include "passes/tir/passes.h"
+#include "schedule/construct.h"
 #include "schedule/nests.h"
+#include "schedule/primitives/place.h"
 
 namespace tenon::schedule {
 
@@ -15,73 +21,156 @@ namespace {
 
 using NestFn = Stmt (*)(const NestRequest&);
 
-/// In the order they are asked; each declines what is not of its shape.
+/// By the place of their shapes in Nest; each declines what is not of its shape.
 constexpr NestFn kNests[] = {elementwise_nest, contraction_nest, row_reduction_nest, spatial_reduction_nest,
                              scalar_reduction_nest};
+static_assert(std::size(kNests) == std::variant_size_v<decltype(Nest::shape)>);
 
-/// Emits every root of a function; `shared` leading axes are looped over around all of them.
+/// Emits every root of a function; some leading axes are looped over around all of them.
 class Assembly {
  public:
-  Assembly(const Request& request, StageGraph graph, size_t shared)
-      : request_(request), graph_(std::move(graph)), names_(request.func), shared_(shared) {
+  /// Decides while it emits.
+  Assembly(const Request& request, StageGraph graph, size_t shared) : Assembly(request, std::move(graph)) {
+    made_.shared = shared;
+    made_.fma = request.target.machine.fma;
     outer_ = unify_axes(graph_, shared, names_);
     parts_ = decompose(graph_);
-    ranges_ = graph_.ranges;
+    made_.inlined = {parts_.inlined.begin(), parts_.inlined.end()};
+  }
+  Assembly(const Request& request, StageGraph graph, const Decisions& given) : Assembly(request, std::move(graph)) {
+    given_ = &given;
+    made_ = given;
+    made_.nests.clear();
+    if (size_t most = shared_axes(graph_); given.shared > most)
+      fail_step("schedule-nest-size", {.message = fmt::format("the stages cannot share {} axes", given.shared),
+                                       .expected = fmt::format("at most {}", most),
+                                       .found = std::to_string(given.shared)});
+    outer_ = unify_axes(graph_, given.shared, names_);
+    parts_ = decompose(graph_, given);
+  }
+
+  /// Settles which roots are contractions.
+  void decide() {
+    for (const Buffer& p : request_.func.params) layout_.add(p, Scope::Global);
+    for (const auto& [buffer, data] : graph_.constants) layout_.add(buffer, Scope::Global);
+    for (const Root& root : parts_.roots)
+      for (const Buffer& b : root.output().outputs)
+        if (!graph_.is_param(b)) made_.shared ? layout_.add(b, Scope::Local, made_.shared) : layout_.add(b, Scope::Global);
+    decide_contractions();
   }
 
   Scheduled build() {
     Scheduled out;
     std::vector<Stmt> stmts;
-    for (const Buffer& p : request_.func.params) layout_.add(p, Scope::Global);
     for (const auto& [buffer, data] : graph_.constants) {
       Array flat = data;
       flat.shape = {data.elements()};
-      stmts.push_back(allocate_const(layout_.add(buffer, Scope::Global), std::move(flat)));
+      stmts.push_back(allocate_const(layout_.flat(buffer), std::move(flat)));
     }
-    std::vector<EmittedRoot> emitted;
-    for (const Root& root : parts_.roots) emitted.push_back(emit(root, out));
     std::vector<Stmt> roots;
-    for (EmittedRoot& root : emitted) {
-      if (absorbed_.contains(root.stage)) continue;
-      roots.insert(roots.end(), root.stmts.begin(), root.stmts.end());
-      out.explain += root.explain;
-    }
-    if (shared_) roots = {around(std::move(roots))};
+    for (const Root& root : parts_.roots)
+      if (!windows_.contains(root.name())) emit(root, roots, out);
+    if (made_.shared) roots = {around(std::move(roots))};
     stmts.insert(stmts.end(), roots.begin(), roots.end());
     out.func = request_.func;
     for (Buffer& p : out.func.params) p = layout_.flat(p);
     out.func.body = scoped(std::move(stmts));
+    out.origin = std::move(made_);
     return out;
   }
 
-  bool has_contraction() const { return has_contraction_; }
+  bool has_contraction() const {
+    return std::any_of(contractions_.begin(), contractions_.end(), [](const auto& nest) { return nest.has_value(); });
+  }
   const Decomposition& parts() const { return parts_; }
 
  private:
-  struct EmittedRoot {
-    std::string stage, explain;
-    std::vector<Stmt> stmts;
-  };
+  Assembly(const Request& request, StageGraph graph) : request_(request), graph_(std::move(graph)), names_(request.func) {
+    for (const std::string& name : graph_.renamed) names_.reserve(name);
+    ranges_ = graph_.ranges;
+  }
 
-  EmittedRoot emit(const Root& root, Scheduled& out) {
-    EmittedRoot result{root.output().name, {}, {}};
-    for (const Buffer& b : root.output().outputs) {
-      if (graph_.is_param(b)) continue;
-      result.stmts.push_back(allocate(shared_ ? layout_.add(b, Scope::Local, shared_) : layout_.add(b, Scope::Global)));
+  /// The nest that was given for a root, or null.
+  const Nest* given_for(const Root& root) const {
+    if (!given_) return nullptr;
+    auto found = std::find_if(given_->nests.begin(), given_->nests.end(), [&](const Nest& n) { return n.stage == root.name(); });
+    return found == given_->nests.end() ? nullptr : &*found;
+  }
+
+  /// Before anything is emitted, as what stands in a contraction's window has no nest of its own.
+  void decide_contractions() {
+    contractions_.resize(parts_.roots.size());
+    for (size_t i = 0; i < parts_.roots.size(); ++i) {
+      const Root& root = parts_.roots[i];
+      if (!root.reduction || root.output().points() == 0) continue;
+      if (given_) {
+        const Nest* given = given_for(root);
+        if (given && std::holds_alternative<ContractionNest>(given->shape)) contractions_[i] = *given;
+      } else {
+        NameSupply names = names_;  // what is only considered takes no name
+        Ranges ranges = ranges_;
+        Emission emission{graph_, parts_, layout_, names, ranges};
+        Nest unused;
+        Scheduled none;
+        contractions_[i] = decide_contraction(request_for(emission, root, unused, none));
+      }
+      if (!contractions_[i]) continue;
+      const std::string& window = std::get<ContractionNest>(contractions_[i]->shape).window;
+      if (!window.empty()) windows_.insert(window);
     }
-    if (root.output().points() == 0) return result;
+  }
+
+  NestRequest request_for(Emission& emission, const Root& root, Nest& nest, Scheduled& out) const {
+    return {emission,   root,        made_.shared, request_.target, made_.shared == 0, request_.constant_params,
+            out.packed, out.explain, nest};
+  }
+
+  void emit(const Root& root, std::vector<Stmt>& stmts, Scheduled& out) {
+    for (const Buffer& b : root.output().outputs)
+      if (!graph_.is_param(b)) stmts.push_back(allocate(layout_.flat(b)));
+    Nest nest{.stage = root.name(), .epilogue = root.reduction && root.epilogue ? root.epilogue->name : ""};
+    if (root.output().points() == 0) {
+      if (root.reduction) nest.shape = ScalarReduction{};
+      made_.nests.push_back(std::move(nest));
+      return;
+    }
     Emission emission{graph_, parts_, layout_, names_, ranges_};
-    NestRequest nest{emission,   root,           shared_,  request_.target, shared_ == 0, request_.constant_params,
-                     out.packed, result.explain, absorbed_};
-    Stmt emitted;
-    for (NestFn f : kNests) {
-      if (!(emitted = f(nest))) continue;
-      has_contraction_ |= f == contraction_nest;
-      break;
+    NestRequest request = request_for(emission, root, nest, out);
+    const std::optional<Nest>& contraction = contractions_[static_cast<size_t>(&root - parts_.roots.data())];
+    const Nest* decided = contraction ? &*contraction : given_for(root);
+    if (given_ && !decided)
+      fail_step("schedule-nest-stages", {.message = fmt::format("no step computes stage `{}`", root.name()),
+                                         .expected = "a nest for it, or `inline`",
+                                         .found = "neither"});
+    if (decided) {
+      nest.shape = decided->shape;
+      nest.worker = decided->worker;
+      request.given = true;
     }
-    check(bool{emitted}, "the scalar reduction takes any reduction and the element-wise nest anything else");
-    result.stmts.push_back(emitted);
-    return result;
+    Stmt emitted = decided ? kNests[nest.shape.index()](request) : first_nest(request);
+    if (!emitted) refuse_shape(nest);
+    stmts.push_back(std::move(emitted));
+    made_.nests.push_back(std::move(nest));
+  }
+
+  /// Of the nests that decide while they emit, the first that takes the root.
+  Stmt first_nest(const NestRequest& request) {
+    if (!request.root.reduction) return elementwise_nest(request);
+    for (NestFn f : {row_reduction_nest, spatial_reduction_nest}) {
+      NameSupply names = names_;
+      Ranges ranges = ranges_;
+      if (Stmt emitted = f(request)) return emitted;
+      names_ = std::move(names);
+      ranges_ = std::move(ranges);
+    }
+    return scalar_reduction_nest(request);
+  }
+
+  [[noreturn]] void refuse_shape(const Nest& nest) const {
+    fail_step("schedule-nest-shape",
+              {.message = fmt::format("stage `{}` does not have the form that this nest needs", nest.stage),
+               .expected = "another step than its `" + step_of(nest).primitive + "`",
+               .found = print(step_of(nest))});
   }
 
   Stmt around(std::vector<Stmt> roots) {
@@ -90,7 +179,8 @@ class Assembly {
       if (i.extent > 1) loops.push_back(loop_over(i));
     int64_t work = 0;
     for (const Root& r : parts_.roots) work += r.output().points() * (r.reduction ? r.reduction->reduce_points() : 1);
-    parallelise(loops, work);
+    if (!given_) made_.shared_worker = worker_loop(loops, work);
+    parallelise(loops, made_.shared_worker, "share");
     VarMap units;
     for (const Iter& i : outer_)
       if (i.extent == 1) units[i.name] = Expr(0);
@@ -100,13 +190,14 @@ class Assembly {
   const Request& request_;
   StageGraph graph_;
   NameSupply names_;
-  size_t shared_;
+  const Decisions* given_ = nullptr;
+  Decisions made_;
   std::vector<Iter> outer_;
   Decomposition parts_;
   Layout layout_;
   Ranges ranges_;
-  std::set<std::string> absorbed_;
-  bool has_contraction_ = false;
+  std::vector<std::optional<Nest>> contractions_;  // of each root
+  std::set<std::string> windows_;                  // stages that a contraction computes, row by row
 };
 
 /// How many shared axes to loop over around all stages, so that what passes between them stays in cache; 0 for none.
@@ -131,13 +222,29 @@ std::optional<Scheduled> by_nests(const Request& request) {
   std::optional<StageGraph> graph = read_stages(request.func);
   if (!graph) return std::nullopt;
   Assembly apart(request, *graph, 0);
-  Scheduled out = apart.build();
-  if (apart.has_contraction()) return out;
-  size_t shared = worthwhile_shared_axes(*graph, apart.parts(), request.target.machine);
-  return shared ? Assembly(request, *graph, shared).build() : out;
+  apart.decide();
+  size_t shared = apart.has_contraction() ? 0 : worthwhile_shared_axes(*graph, apart.parts(), request.target.machine);
+  if (!shared) return apart.build();
+  Assembly together(request, std::move(*graph), shared);
+  together.decide();
+  return together.build();
 }
 
 }  // namespace
+
+Scheduled construct(const PrimFunc& func, const Decisions& decisions) {
+  std::optional<StageGraph> graph = read_stages(func);
+  if (!graph)
+    fail_step("schedule-nest-stages", {.message = "the function is no list of nests around one block each",
+                                       .expected = "serial loops from 0 to a number around one block, as `lower` makes them",
+                                       .found = func.name});
+  Target target;
+  target.machine.fma = decisions.fma;
+  Request request{.func = func, .target = target, .constant_params = std::vector<bool>(func.params.size(), true)};
+  Assembly assembly(request, std::move(*graph), decisions);
+  assembly.decide();
+  return assembly.build();
+}
 
 const std::vector<NamedProvider>& providers() {
   static const std::vector<NamedProvider> list = {
@@ -166,6 +273,20 @@ Scheduled schedule(const Request& request) {
   out->func = lower_math(out->func, {request.target.machine.fma});
   out->func.attrs["scheduled"] = true;
   return std::move(*out);
+}
+
+std::optional<Trace> trace_of(const Request& request, const Scheduled& scheduled) {
+  Trace trace;
+  if (const auto* decisions = std::get_if<Decisions>(&scheduled.origin))
+    trace = steps_of(*decisions);
+  else if (const auto* steps = std::get_if<Trace>(&scheduled.origin))
+    trace = *steps;
+  else if (std::holds_alternative<KeptLoops>(scheduled.origin))
+    trace = {keep_loops_step()};
+  else
+    return std::nullopt;
+  if (request.opt_level > 0) trace.push_back(lower_math_step(request.target.machine.fma));
+  return trace;
 }
 
 }  // namespace tenon::schedule

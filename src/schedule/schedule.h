@@ -6,9 +6,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/target.h"
+#include "schedule/decisions.h"
 #include "tir/stmt.h"
 
 namespace tenon::schedule {
@@ -20,10 +22,16 @@ struct PackedParam {
   tir::PrimFunc pack;
 };
 
+/// The schedule that keeps the loops.
+struct KeptLoops {};
+/// How a schedule came about; nothing for a function that somebody wrote.
+using Origin = std::variant<std::monostate, KeptLoops, Decisions, Trace>;
+
 struct Scheduled {
   tir::PrimFunc func;  // attribute `scheduled`; same parameters up to packed ones
   std::vector<PackedParam> packed;
   std::string explain;  // why this schedule: anchor, tile, blocks; one line each
+  Origin origin = {};
 };
 
 struct GivenProvider;
@@ -36,16 +44,12 @@ struct Request {
   std::span<const GivenProvider> given = {};  // asked before the built-in providers
 };
 
-class Schedule;
-/// What a provider returns that took schedule steps (schedule/primitives) on a request's function. `explain` is their trace.
-Scheduled by_steps(const Schedule& steps);
-
 /// A loop function in, a scheduled one out, or nothing: declined.
 using Provider = std::optional<Scheduled> (*)(const Request& request);
 
 /// What a provider of the build's own answers.
 struct GivenAnswer {
-  tir::PrimFunc func;
+  Scheduled scheduled;
   bool proven = false;  // made by schedule steps, each of which keeps the meaning: not run beside the function it came from
 };
 /// A provider that a build was given. Several threads may call it at once.
@@ -71,5 +75,7 @@ const std::vector<NamedProvider>& providers();
 
 /// The first provider that accepts, those of the request first. At opt_level 0: naive.
 Scheduled schedule(const Request& request);
+/// The steps (schedule/steps.h) that make of the request's function what `schedule` made of it; nothing where somebody wrote it.
+std::optional<Trace> trace_of(const Request& request, const Scheduled& scheduled);
 
 }  // namespace tenon::schedule

@@ -2,9 +2,13 @@
 // Reads stages from loop nests and decides which are inlined, stored, or attached as epilogues.
 #include "schedule/stages.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "schedule/primitives/place.h"
 
 namespace tenon::schedule {
 namespace {
@@ -62,8 +66,18 @@ bool reads_buffer(const Expr& e, const std::vector<Buffer>& buffers) {
   return found;
 }
 
-bool read_block(const Block& block, const VarMap& loop_extents, Stage& stage, Ranges& ranges) {
+/// A name for a block's variable: its own, but for one that a block before has used over another range.
+std::string iter_name(const std::string& own, const Range& range, StageGraph& graph) {
+  auto used = graph.ranges.find(own);
+  if (used == graph.ranges.end() || (used->second.low == range.low && used->second.high == range.high)) return own;
+  NameSupply names(*graph.func);
+  for (const std::string& other : graph.renamed) names.reserve(other);
+  return graph.renamed.emplace_back(names.fresh(own));
+}
+
+bool read_block(const Block& block, const VarMap& loop_extents, Stage& stage, StageGraph& graph) {
   stage.name = block.name;
+  VarMap renamed;
   for (const IterVar& iter : block.iters) {
     const int64_t* extent = as_int(iter.extent);
     if (!extent) return false;
@@ -71,21 +85,25 @@ bool read_block(const Block& block, const VarMap& loop_extents, Stage& stage, Ra
     bool whole_loop = bound && loop_extents.contains(bound->name) && int_value(loop_extents.find(bound->name)->second) == *extent;
     bool unit = as_int(iter.binding) && *extent == 1;
     if (!whole_loop && !unit) return false;
-    Iter it{as<Var>(iter.var)->name, *extent};
-    ranges[it.name] = {0, *extent - 1};
+    const std::string& own = as<Var>(iter.var)->name;
+    Iter it{iter_name(own, {0, *extent - 1}, graph), *extent};
+    if (it.name != own) renamed[own] = it.var();
+    graph.ranges[it.name] = {0, *extent - 1};
     (iter.kind == IterKind::Reduce ? stage.reduce : stage.spatial).push_back(it);
   }
   std::vector<const Store*> stores;
-  if (!read_stores(block.body, stores, stage.values)) return false;
+  Stmt body = renamed.empty() ? block.body : substitute(block.body, renamed);
+  Stmt init = block.init && !renamed.empty() ? substitute(block.init, renamed) : block.init;
+  if (!read_stores(body, stores, stage.values)) return false;
   for (const Store* s : stores) {
     if (!same_vars(s->indices, stage.spatial)) return false;
     stage.outputs.push_back(s->buffer);
   }
-  if (!block.init)
+  if (!init)
     return stage.reduce.empty() &&
            !std::any_of(stage.values.begin(), stage.values.end(), [&](const Expr& v) { return reads_buffer(v, stage.outputs); });
   std::vector<const Store*> inits;
-  if (!read_stores(block.init, inits, stage.init) || inits.size() != stores.size()) return false;
+  if (!read_stores(init, inits, stage.init) || inits.size() != stores.size()) return false;
   for (size_t k = 0; k < inits.size(); ++k) {
     if (inits[k]->buffer->name != stores[k]->buffer->name || !same_vars(inits[k]->indices, stage.spatial)) return false;
     stage.carried.push_back(stage.outputs[k]->name + "__so_far");
@@ -107,7 +125,7 @@ bool read_nest(Stmt s, StageGraph& graph) {
     const Block* block = as<Block>(s);
     if (!block) return false;
     Stage stage;
-    if (!read_block(*block, loop_extents, stage, graph.ranges)) return false;
+    if (!read_block(*block, loop_extents, stage, graph)) return false;
     graph.stages.push_back(std::move(stage));
     return true;
   }
@@ -250,82 +268,110 @@ std::optional<StageGraph> read_stages(const PrimFunc& func) {
   return graph;
 }
 
-Decomposition decompose(const StageGraph& graph) {
-  Decomposition out;
-  size_t n = graph.stages.size();
-  std::unordered_map<std::string, size_t> by_buffer;
-  for (size_t i = 0; i < n; ++i)
-    for (const Buffer& b : graph.stages[i].outputs) by_buffer[b->name] = i;
-  std::vector<std::vector<size_t>> readers(n);
-  std::vector<int64_t> cost(n);
-  for (size_t i = 0; i < n; ++i) {
-    std::unordered_set<size_t> read;
-    auto note = [&](const Expr& e) {
-      visit_exprs(e, [&](const Expr& x) {
-        const Load* l = as<Load>(x);
-        auto it = l ? by_buffer.find(l->buffer->name) : by_buffer.end();
-        if (it != by_buffer.end()) read.insert(it->second);
-      });
-      cost[i] += cost_of(e);
-    };
-    for (const Expr& e : graph.stages[i].values) note(e);
-    for (const Expr& e : graph.stages[i].init) note(e);
-    for (size_t p : read) readers[p].push_back(i);
-  }
-  auto writes_param = [&](const Stage& s) {
-    return std::any_of(s.outputs.begin(), s.outputs.end(), [&](const Buffer& b) { return graph.is_param(b); });
-  };
-  // Backwards: how often each stage would be evaluated if inlined, and whether that is worth it.
-  std::vector<int64_t> evaluations(n);
-  for (size_t i = n; i-- > 0;) {
-    const Stage& s = graph.stages[i];
-    evaluations[i] = s.points() * s.reduce_points();
-    if (s.is_reduction() || writes_param(s) || s.outputs.size() != 1) continue;
-    int64_t times = 0;
-    bool guarded = false;
-    for (size_t r : readers[i]) {
-      Use use = uses_of(s, graph.stages[r]);
-      times += use.distinct * evaluations[r];
-      guarded |= use.guarded;
-    }
-    bool moves_only = cost[i] <= 1;
-    bool cheap = moves_only || (cost[i] <= kCheap && times <= 8 * s.points());
-    if ((times <= s.points() && !guarded) || cheap) {
-      out.inlined.insert(s.name);
-      evaluations[i] = times;
+namespace {
+
+/// Who reads whose results.
+class Readers {
+ public:
+  explicit Readers(const StageGraph& graph) : graph_(graph), of_(graph.stages.size()), cost_(graph.stages.size()) {
+    std::unordered_map<std::string, size_t> by_buffer;
+    for (size_t i = 0; i < of_.size(); ++i)
+      for (const Buffer& b : graph.stages[i].outputs) by_buffer[b->name] = i;
+    for (size_t i = 0; i < of_.size(); ++i) {
+      std::unordered_set<size_t> read;
+      auto note = [&](const Expr& e) {
+        visit_exprs(e, [&](const Expr& x) {
+          const Load* l = as<Load>(x);
+          auto it = l ? by_buffer.find(l->buffer->name) : by_buffer.end();
+          if (it != by_buffer.end()) read.insert(it->second);
+        });
+        cost_[i] += cost_of(e);
+      };
+      for (const Expr& e : graph.stages[i].values) note(e);
+      for (const Expr& e : graph.stages[i].init) note(e);
+      for (size_t p : read) of_[p].push_back(i);
     }
   }
-  // A reduction read by one stored stage, at its own indices, hands its values over in registers.
-  std::vector<size_t> owner(n, n);
-  for (size_t i = 0; i < n; ++i) {
-    const Stage& s = graph.stages[i];
-    if (!s.is_reduction() || writes_param(s)) continue;
+
+  /// Computing it where it is read takes no result away.
+  bool can_inline(const Stage& s) const { return !s.is_reduction() && !writes_param(s) && s.outputs.size() == 1; }
+
+  /// The stages that are computed where they are read because that costs nothing.
+  std::set<std::string> worth_inlining() const {
+    // Backwards: how often each stage would be evaluated if inlined, and whether that is worth it.
+    std::set<std::string> inlined;
+    std::vector<int64_t> evaluations(of_.size());
+    for (size_t i = of_.size(); i-- > 0;) {
+      const Stage& s = graph_.stages[i];
+      evaluations[i] = s.points() * s.reduce_points();
+      if (!can_inline(s)) continue;
+      int64_t times = 0;
+      bool guarded = false;
+      for (size_t r : of_[i]) {
+        Use use = uses_of(s, graph_.stages[r]);
+        times += use.distinct * evaluations[r];
+        guarded |= use.guarded;
+      }
+      bool moves_only = cost_[i] <= 1;
+      bool cheap = moves_only || (cost_[i] <= kCheap && times <= 8 * s.points());
+      if ((times <= s.points() && !guarded) || cheap) {
+        inlined.insert(s.name);
+        evaluations[i] = times;
+      }
+    }
+    return inlined;
+  }
+
+  /// The one stored stage that reads a reduction, at its own indices, and can run where the reduction stands: it can have the
+  /// values in registers.
+  std::optional<size_t> only_consumer(size_t reduction, const std::set<std::string>& inlined) const {
+    const Stage& s = graph_.stages[reduction];
+    if (!s.is_reduction() || writes_param(s)) return std::nullopt;
     // Follow inlined readers to the stored stages that consume the values.
-    std::vector<size_t> work = {i};
-    std::unordered_set<size_t> stored;
+    std::vector<size_t> work = {reduction};
+    std::unordered_set<size_t> stored, visited;
     bool identity = true;
-    std::unordered_set<size_t> visited;
     while (!work.empty()) {
       size_t at = work.back();
       work.pop_back();
-      for (size_t r : readers[at]) {
-        Use use = uses_of(graph.stages[at], graph.stages[r]);
-        identity &= use.identity && !use.guarded && graph.stages[r].points() == s.points();
-        if (!out.inlined.contains(graph.stages[r].name))
+      for (size_t r : of_[at]) {
+        Use use = uses_of(graph_.stages[at], graph_.stages[r]);
+        identity &= use.identity && !use.guarded && graph_.stages[r].points() == s.points();
+        if (!inlined.contains(graph_.stages[r].name))
           stored.insert(r);
         else if (visited.insert(r).second)
           work.push_back(r);
       }
     }
-    if (identity && stored.size() == 1 && !graph.stages[*stored.begin()].is_reduction()) {
-      size_t consumer = *stored.begin();
-      bool taken = std::any_of(owner.begin(), owner.end(), [&](size_t o) { return o == consumer; });
-      // The consumer runs where the reduction stands, so nothing it reads may be computed between the two.
-      bool movable = true;
-      for (size_t j = i + 1; j < consumer; ++j)
-        if (!out.inlined.contains(graph.stages[j].name)) movable = false;
-      if (!taken && movable) owner[i] = consumer;
-    }
+    if (!identity || stored.size() != 1 || graph_.stages[*stored.begin()].is_reduction()) return std::nullopt;
+    size_t consumer = *stored.begin();
+    // Nothing that it reads may be computed between the two.
+    for (size_t j = reduction + 1; j < consumer; ++j)
+      if (!inlined.contains(graph_.stages[j].name)) return std::nullopt;
+    return consumer;
+  }
+
+ private:
+  bool writes_param(const Stage& s) const {
+    return std::any_of(s.outputs.begin(), s.outputs.end(), [&](const Buffer& b) { return graph_.is_param(b); });
+  }
+
+  const StageGraph& graph_;
+  std::vector<std::vector<size_t>> of_;
+  std::vector<int64_t> cost_;
+};
+
+using Accept = function_ref<bool(const Stage& reduction, const Stage& consumer)>;
+
+/// With an epilogue wherever one is possible and accepted.
+Decomposition with_inlined(const StageGraph& graph, const Readers& readers, std::set<std::string> inlined, Accept accept) {
+  Decomposition out{std::move(inlined), {}};
+  size_t n = graph.stages.size();
+  std::vector<size_t> owner(n, n);
+  for (size_t i = 0; i < n; ++i) {
+    std::optional<size_t> consumer = readers.only_consumer(i, out.inlined);
+    bool taken = consumer && std::any_of(owner.begin(), owner.end(), [&](size_t o) { return o == *consumer; });
+    if (consumer && !taken && accept(graph.stages[i], graph.stages[*consumer])) owner[i] = *consumer;
   }
   for (size_t i = 0; i < n; ++i) {
     const Stage& s = graph.stages[i];
@@ -334,6 +380,49 @@ Decomposition decompose(const StageGraph& graph) {
       out.roots.push_back({&s, owner[i] < n ? &graph.stages[owner[i]] : nullptr});
     else if (std::none_of(owner.begin(), owner.end(), [&](size_t o) { return o == i; }))
       out.roots.push_back({nullptr, &s});
+  }
+  return out;
+}
+
+[[noreturn]] void fail_stages(const StageGraph& graph, std::string message, const std::string& found) {
+  std::string names;
+  for (const Stage& s : graph.stages) names += fmt::format("{}`{}`", names.empty() ? "" : ", ", s.name);
+  fail_step("schedule-nest-stages",
+            {.message = std::move(message), .expected = fmt::format("stages of the function: {}", names), .found = found});
+}
+
+}  // namespace
+
+Decomposition decompose(const StageGraph& graph) {
+  Readers readers(graph);
+  return with_inlined(graph, readers, readers.worth_inlining(), [](const Stage&, const Stage&) { return true; });
+}
+
+Decomposition decompose(const StageGraph& graph, const Decisions& decisions) {
+  Readers readers(graph);
+  for (const std::string& name : decisions.inlined) {
+    auto stage = std::find_if(graph.stages.begin(), graph.stages.end(), [&](const Stage& s) { return s.name == name; });
+    if (stage == graph.stages.end() || !readers.can_inline(*stage))
+      fail_stages(graph, fmt::format("`{}` cannot be computed where it is read", name), name);
+  }
+  auto nest_of = [&](const Stage& reduction) {
+    return std::find_if(decisions.nests.begin(), decisions.nests.end(), [&](const Nest& n) { return n.stage == reduction.name; });
+  };
+  Decomposition out = with_inlined(graph, readers, {decisions.inlined.begin(), decisions.inlined.end()},
+                                   [&](const Stage& reduction, const Stage& consumer) {
+                                     auto nest = nest_of(reduction);
+                                     return nest != decisions.nests.end() && nest->epilogue == consumer.name;
+                                   });
+  std::set<std::string_view> seen;
+  for (const Nest& nest : decisions.nests) {
+    if (!seen.insert(nest.stage).second) fail_stages(graph, fmt::format("two nests compute `{}`", nest.stage), nest.stage);
+    bool found = std::any_of(out.roots.begin(), out.roots.end(), [&](const Root& r) {
+      return r.name() == nest.stage && (nest.epilogue.empty() ? !r.reduction || !r.epilogue : r.output().name == nest.epilogue);
+    });
+    if (!found && nest.epilogue.empty()) fail_stages(graph, fmt::format("there is no stored stage `{}`", nest.stage), nest.stage);
+    if (!found)
+      fail_stages(graph, fmt::format("`{}` cannot take what `{}` sums up from registers", nest.epilogue, nest.stage),
+                  nest.epilogue);
   }
   return out;
 }

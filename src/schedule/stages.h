@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "schedule/decisions.h"
 #include "tir/affine.h"
 #include "tir/stmt.h"
 
@@ -44,7 +45,8 @@ struct StageGraph {
   const tir::PrimFunc* func = nullptr;
   std::vector<Stage> stages;  // each reads only earlier ones
   std::vector<std::pair<Buffer, Array>> constants;
-  tir::Ranges ranges;  // of every iteration variable
+  tir::Ranges ranges;                // of every iteration variable
+  std::vector<std::string> renamed;  // variables that are called otherwise than in the function
 
   /// The stage that defines a buffer and which of its outputs, or null.
   const Stage* producer(const Buffer& buffer, size_t* output = nullptr) const;
@@ -62,6 +64,8 @@ struct Root {
   const Stage* epilogue = nullptr;  // reads the reduction at its own indices only; null: the reduction is stored itself
 
   const Stage& output() const { return epilogue ? *epilogue : *reduction; }
+  /// What its nest is called by.
+  const std::string& name() const { return reduction ? reduction->name : epilogue->name; }
 };
 
 /// Decides what is inlined (cheap or read once for each element) and what is stored.
@@ -70,6 +74,8 @@ struct Decomposition {
   std::vector<Root> roots;        // in order of execution
 };
 Decomposition decompose(const StageGraph& graph);
+/// As decided. Throws CompileError (`schedule-nest-stages`) if that is not possible.
+Decomposition decompose(const StageGraph& graph, const Decisions& decisions);
 
 /// The number of leading axes that every stage shares: all have them with the same extents, and every stage reads another
 /// at its own position along them, so that loops over them can stand around all stages.

@@ -27,6 +27,11 @@ ADD_RELU = """fn @main(%0: f32[2,3] "x/a:0", %1: f32[2,3] "y") -> ("sum", "out:0
   return %2, %3
 }
 """
+PRODUCT = """fn @main(%0: f32[8,16] "x", %1: f32[16,24] "w") -> ("y") {
+  %2 = matmul(%0, %1) : f32[8,24]
+  return %2
+}
+"""
 
 
 def field(number, value):
@@ -727,7 +732,25 @@ class Look(CommandTest):
         self.assertEqual(list(self.json("lower", self.onnx, "--to", "tir", "--function", name)), [name])
         self.assertEqual(self.error("lower", self.onnx, "--to", "tir", "--function", "nowhere", code=2)["code"], "unknown-function")
         self.tenon("lower", self.onnx, "--to", "tir", "--explain")
-        self.assertEqual(self.error("lower", self.onnx, "--to", "trace", code=4)["code"], "no-schedule-trace")
+
+    def test_a_schedule_is_its_trace(self):
+        """Each built-in schedule's steps, taken on the function before `schedule`, give the function after it."""
+        lowered = self.write("lowered.tenon", self.tenon("opt", self.model, "--pass", "infer,fuse,lower").stdout)
+        scheduled = self.tenon("opt", lowered, "--pass", "schedule").stdout
+        traces = self.json("lower", lowered, "--to", "trace")
+        self.assertEqual(sorted(traces), ["fused_add", "fused_relu"])
+        for name, steps in traces.items():
+            text = self.json("opt", lowered, "--function", name, "--schedule", self.write("steps.txt", steps))["text"]
+            function = re.search(rf"primfunc @{name}\(.*?^}}", text, re.M | re.S)[0]
+            self.assertIn("scheduled = true", function)
+            self.assertIn(function, scheduled)
+
+    def test_only_constants_are_packed(self):
+        product = self.write("product.tenon", PRODUCT)
+        lowered = self.write("lowered.tenon", self.tenon("opt", product, "--pass", "infer,fuse,lower").stdout)
+        steps = self.write("steps.txt", "contraction matmul v=constant rows=4 lanes=8 block=16\nconstruct\n")
+        error = self.error("opt", lowered, "--schedule", steps, code=3)
+        self.assertEqual((error["code"], error["found"]), ("schedule-packed", "p1"))
 
     def test_opt_prints_what_it_reads_back(self):
         text = self.tenon("opt", self.model).stdout

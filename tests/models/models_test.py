@@ -119,6 +119,37 @@ def check_cache(folder):
     return f"{kernels} kernels found by a second process, equal artifacts"
 
 
+def check_traces(folder):
+    """The steps of every schedule of two models, taken one function after the other on the module before `schedule`: the functions
+    that the pass makes, and an artifact that gives the same bits."""
+    lines = []
+    for name in ("ocr_cls", "magika"):
+        inputs = inputs_of(name, reference(path_of(name)))
+        np.savez(folder / "in.npz", **inputs)
+        shapes = [a for s in shapes_of(inputs) for a in ("--input-shapes", s)]
+        tenon("compile", path_of(name), *shapes, "--dump-passes", folder / name, "-o", folder / "straight.so")
+        module = next((folder / name).glob("*-lower.tenon"))
+        scheduled = json.loads(tenon("lower", path_of(name), *shapes, "--to", "tir-scheduled", "--json"))
+        traces = json.loads(tenon("lower", path_of(name), *shapes, "--to", "trace", "--json"))
+        assert traces.keys() == scheduled.keys(), f"{name}: {traces.keys() ^ scheduled.keys()}"
+        for function, steps in traces.items():
+            (folder / "steps.txt").write_text(steps)
+            tenon("opt", module, "--function", function, "--schedule", folder / "steps.txt", "-o", folder / name / "next.tenon")
+            module = folder / name / "next.tenon"
+        text = module.read_text()
+        for function, expected in scheduled.items():
+            assert expected in text, f"{name}: @{function} is not what its trace makes"
+        tenon("compile", module, "-o", folder / "replayed.so")
+        outputs = []
+        for artifact in ("straight", "replayed"):
+            tenon("run", folder / f"{artifact}.so", "-i", folder / "in.npz", "-o", folder / "out.npz")
+            with np.load(folder / "out.npz") as found:
+                outputs.append(dict(found))
+        assert all(np.array_equal(outputs[0][key], outputs[1][key]) for key in outputs[0]), f"{name}: other results"
+        lines.append(f"{name} {len(traces)} functions, {text.count('_packed')} uses of packed constants")
+    return "; ".join(lines)
+
+
 # Convolutions and products with more than one row, counted in the models.
 ONEDNN_REGIONS = {"resnet50": 53, "mobilenet_v2": 52, "ocr_rec": 51}
 
@@ -150,12 +181,13 @@ def check_external(folder):
 def main():
     generate_models.generate(generate_models.cache_folder())
     passed = failed = 0
-    for name in sys.argv[1:] or [*MODELS, "tasks", "cache", "external"]:
+    for name in sys.argv[1:] or [*MODELS, "tasks", "cache", "traces", "external"]:
         start = time.monotonic()
         try:
             with tempfile.TemporaryDirectory() as folder:
                 folder = pathlib.Path(folder)
-                checks = {"tasks": check_tasks, "cache": lambda: check_cache(folder), "external": lambda: check_external(folder)}
+                checks = {"tasks": check_tasks, "cache": lambda: check_cache(folder),
+                          "traces": lambda: check_traces(folder), "external": lambda: check_external(folder)}
                 line = checks[name]() if name in checks else run_model(name, folder)
                 print(f"{name}: {line} ({time.monotonic() - start:.0f} s)", flush=True)
             passed += 1

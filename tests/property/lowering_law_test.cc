@@ -16,6 +16,7 @@
 #include "schedule/schedule.h"
 #include "support/long_run.h"
 #include "support/op_cases.h"
+#include "support/trace_replay.h"
 #include "tir/interpret.h"
 
 namespace tenon {
@@ -142,6 +143,15 @@ Tolerance tolerance(DType dtype) {
   }
 }
 
+/// Every built-in schedule is a trace that replays to it.
+void expect_schedules_are_traces(const tir::PrimFunc& function, const std::string& what) {
+  static const Target targets[] = {parse_target("llvm -mcpu=haswell"), parse_target("llvm -mcpu=skylake-avx512")};
+  for (const Target& target : targets)
+    for (bool constant : {false, true})
+      test::expect_trace_replays(
+          {.func = function, .target = target, .constant_params = std::vector<bool>(function.params.size(), constant)}, what);
+}
+
 void expect_schedules_keep_it(const tir::PrimFunc& function, const std::vector<Array>& inputs, const std::string& what) {
   static const Target target = parse_target("llvm -mcpu=haswell");
   std::vector<Array> want = tir::interpret(function, inputs);
@@ -195,7 +205,8 @@ TEST(LoweringLaw, HoldsForEveryOperatorOnEveryDtype) {
     std::vector<OpCase> cases = use.cases;
     std::shuffle(cases.begin(), cases.end(), random);
     if (!test::long_run()) cases.resize(std::min<size_t>(cases.size(), 3));
-    for (const OpCase& one : cases) expect_one_function(GroupBuilder(one, random()).build(0), to_string(one));
+    for (const OpCase& one : cases)
+      expect_schedules_are_traces(expect_one_function(GroupBuilder(one, random()).build(0), to_string(one)), to_string(one));
     covered.insert(use.op);
     if (HasFailure()) return;
   }
@@ -246,6 +257,7 @@ TEST(LoweringLaw, HoldsForRandomGroupsAndTheirSchedulesKeepTheResult) {
     std::string what = to_string(use) + " and " + std::to_string(more) + " more";
     tir::PrimFunc function = expect_one_function(group, what);
     expect_schedules_keep_it(function, group.inputs, what);
+    expect_schedules_are_traces(function, what);
   }
   EXPECT_EQ(coverage.ops.size(), op::all_ops().all().size()) << "every operator";
   EXPECT_EQ(coverage.dtypes.size(), std::size(test::kSweptDTypes)) << "every dtype";

@@ -25,7 +25,7 @@ tir::PrimFunc matmul() {
   return te::create_prim_func(g, std::vector{a, b, bias}, std::vector{out}, "matmul_relu");
 }
 
-tir::PrimFunc conv() {
+tir::PrimFunc padded_conv() {
   Graph g;
   Tensor x = g.placeholder("x", DType::F32, {3, 6, 7}), w = g.placeholder("w", DType::F32, {4, 3, 3, 3});
   Tensor padded = g.compute("padded", {3, 8, 9}, [&](const Exprs& i) {
@@ -113,7 +113,8 @@ tir::PrimFunc reshaped() {
 }  // namespace
 
 const std::vector<tir::PrimFunc>& schedule_pool() {
-  static const std::vector<tir::PrimFunc> pool = {matmul(), conv(), elementwise(), softmax(), carried(), depthwise(), reshaped()};
+  static const std::vector<tir::PrimFunc> pool = {matmul(),  padded_conv(), elementwise(), softmax(),
+                                                  carried(), depthwise(),   reshaped()};
   return pool;
 }
 
@@ -129,6 +130,43 @@ std::vector<Array> integer_inputs(const tir::PrimFunc& function, uint64_t seed) 
     out.push_back(array(param->dtype, shape, values));
   }
   return out;
+}
+
+tir::PrimFunc conv(int64_t c, int64_t h, int64_t oc, int64_t k, int64_t stride, int64_t pad, int64_t groups) {
+  te::Graph g;
+  Tensor x = g.placeholder("x", DType::F32, {1, c, h, h});
+  Tensor w = g.placeholder("w", DType::F32, {oc, c / groups, k, k});
+  Tensor b = g.placeholder("b", DType::F32, {oc, 1, 1});
+  int64_t hp = h + 2 * pad, oh = (hp - k) / stride + 1;
+  Tensor padded = x;
+  if (pad > 0)
+    padded = g.compute("padded", {1, c, hp, hp}, [&](const std::vector<Expr>& i) {
+      Expr y = i[2] - Expr(pad), z = i[3] - Expr(pad);
+      Expr inside =
+          tir::logical_and(tir::logical_and(tir::le(0, y), tir::lt(y, h)), tir::logical_and(tir::le(0, z), tir::lt(z, h)));
+      return tir::select(inside, x({i[0], i[1], y, z}), tir::float_imm(DType::F32, 0));
+    });
+  Tensor sum =
+      g.sum("conv", DType::F32, {1, oc, oh, oh}, {c / groups, k, k}, [&](const std::vector<Expr>& i, const std::vector<Expr>& r) {
+        Expr channel = tir::floordiv(i[1], oc / groups) * Expr(c / groups) + r[0];
+        return padded({i[0], channel, i[2] * Expr(stride) + r[1], i[3] * Expr(stride) + r[2]}) * w({i[1], r[0], r[1], r[2]});
+      });
+  Tensor biased = g.compute("biased", {1, oc, oh, oh}, [&](const std::vector<Expr>& i) { return sum(i) + b({i[1], 0, 0}); });
+  Tensor y = g.compute("y", {1, oc, oh, oh},
+                       [&](const std::vector<Expr>& i) { return tir::max(biased(i), tir::float_imm(DType::F32, 0)); });
+  std::vector<Tensor> in = {x, w, b}, out = {y};
+  return te::create_prim_func(g, in, out, "conv");
+}
+
+Array reshaped(Array array, const tir::Buffer& like) {
+  array.shape.clear();
+  for (const Expr& e : like->shape) array.shape.push_back(tir::int_value(e));
+  return array;
+}
+
+std::vector<Array> reshaped(std::vector<Array> arrays, const tir::PrimFunc& like, size_t first) {
+  for (size_t i = 0; i < arrays.size(); ++i) arrays[i] = reshaped(std::move(arrays[i]), like.params[first + i]);
+  return arrays;
 }
 
 }  // namespace tenon::test

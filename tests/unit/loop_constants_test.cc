@@ -7,8 +7,8 @@
 #include "lower/lower.h"
 #include "op/all_ops.h"
 #include "passes/tir/passes.h"
-#include "schedule/primitives/schedule.h"
 #include "schedule/schedule.h"
+#include "schedule/steps.h"
 #include "support/compiled.h"
 #include "support/round_trip.h"
 #include "support/schedule_pool.h"
@@ -129,7 +129,7 @@ TEST(LoopConstants, ScheduleStepsMoveWhatReadsThem) {
   };
   for (const std::string& trace : traces) {
     SCOPED_TRACE(trace);
-    PrimFunc after = schedule::replay(function, "trace", trace);
+    PrimFunc after = schedule::replay(function, "trace", trace).func();
     expect_same(function, after, 2);
   }
 }
@@ -197,7 +197,8 @@ TEST(LoopConstants, AConstantReadOnlyByATensorisedBlockIsKnown) {
   PrimFunc after = schedule::replay(function, "trace",
                                     "tile i0 i1 4 4\nsplit r0 4 outer=ko inner=ki\nreorder i0_o i1_o i0_i ko i1_i ki\n"
                                     "decompose_reduction matmul ko\ntensorize i1_i dot dot_lanes\n",
-                                    find);
+                                    find)
+                       .func();
   int in_old_block = 0;
   tir::visit_exprs(after.body, [&](const tir::Expr& e) {
     const auto* load = tir::as<tir::Load>(e);

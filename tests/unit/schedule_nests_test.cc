@@ -5,6 +5,8 @@
 #include "codegen/backend.h"
 #include "schedule/schedule.h"
 #include "support/asm_check.h"
+#include "support/schedule_pool.h"
+#include "support/trace_replay.h"
 #include "te/te.h"
 #include "tir/interpret.h"
 #include "tir/text.h"
@@ -13,37 +15,9 @@ namespace tenon::schedule {
 namespace {
 
 using te::Tensor;
+using test::conv;
+using test::reshaped;
 using tir::Expr;
-
-tir::PrimFunc conv(int64_t c, int64_t h, int64_t oc, int64_t k, int64_t stride, int64_t pad, int64_t groups) {
-  te::Graph g;
-  Tensor x = g.placeholder("x", DType::F32, {1, c, h, h});
-  Tensor w = g.placeholder("w", DType::F32, {oc, c / groups, k, k});
-  Tensor b = g.placeholder("b", DType::F32, {oc, 1, 1});
-  int64_t hp = h + 2 * pad, oh = (hp - k) / stride + 1;
-  Tensor padded = x;
-  if (pad > 0)
-    padded = g.compute("padded", {1, c, hp, hp}, [&](const std::vector<Expr>& i) {
-      Expr y = i[2] - Expr(pad), z = i[3] - Expr(pad);
-      Expr inside =
-          tir::logical_and(tir::logical_and(tir::le(0, y), tir::lt(y, h)), tir::logical_and(tir::le(0, z), tir::lt(z, h)));
-      return tir::select(inside, x({i[0], i[1], y, z}), tir::float_imm(DType::F32, 0));
-    });
-  Tensor sum =
-      g.sum("conv", DType::F32, {1, oc, oh, oh}, {c / groups, k, k}, [&](const std::vector<Expr>& i, const std::vector<Expr>& r) {
-        Expr channel = tir::floordiv(i[1], oc / groups) * Expr(c / groups) + r[0];
-        return padded({i[0], channel, i[2] * Expr(stride) + r[1], i[3] * Expr(stride) + r[2]}) * w({i[1], r[0], r[1], r[2]});
-      });
-  Tensor biased = g.compute("biased", {1, oc, oh, oh}, [&](const std::vector<Expr>& i) { return sum(i) + b({i[1], 0, 0}); });
-  Tensor y = g.compute("y", {1, oc, oh, oh},
-                       [&](const std::vector<Expr>& i) { return tir::max(biased(i), tir::float_imm(DType::F32, 0)); });
-  std::vector<Tensor> in = {x, w, b}, out = {y};
-  return te::create_prim_func(g, in, out, "conv");
-}
-
-}  // namespace
-
-namespace {
 
 Target avx2() {
   Target t;
@@ -65,15 +39,12 @@ Array integers(const tir::Buffer& b, uint32_t seed) {
   return std::move(out).freeze();
 }
 
-Array reshaped(Array a, const tir::Buffer& like) {
-  a.shape.clear();
-  for (const Expr& e : like->shape) a.shape.push_back(tir::int_value(e));
-  return a;
-}
-
 /// Interprets the function before and after scheduling, constants packed, and compares bit for bit.
 void expect_same(const tir::PrimFunc& f, std::vector<bool> constant_params) {
-  Scheduled s = schedule({f, avx2(), std::move(constant_params), 3});
+  Target target = avx2();
+  Request request{f, target, std::move(constant_params), 3};
+  Scheduled s = schedule(request);
+  test::expect_trace_replays(request, f.name);
   SCOPED_TRACE(s.explain + tir::print(s.func));
   std::vector<Array> inputs, scheduled_inputs;
   for (int64_t i = 0; i < f.num_inputs; ++i)

@@ -2,7 +2,7 @@
 // Schedule steps as text: tests/schedule/<primitive>/<what it shows>.tenon holds a loop function, `====`, a trace, `----`, and
 // the function after it, or the refusal. Further functions are those that `tensorize` may name. Each result is checked against
 // the interpreter and, compiled, against itself.
-#include "schedule/primitives/schedule.h"
+#include "schedule/steps.h"
 
 #include <gtest/gtest.h>
 
@@ -55,12 +55,14 @@ TEST_P(ScheduleText, GivesTheTextBelowTheLine) {
     EXPECT_NE(rendered.find('[' + code + ']'), rendered.npos) << "the file is named after the code";
     return;
   }
-  tir::PrimFunc result = schedule::replay(func, "trace", input.trace, find);
+  tir::PrimFunc result = schedule::replay(func, "trace", input.trace, find).func();
   testing::expect_text(text, tir::print(result));
   testing::round_trip(result);
   std::vector<Array> inputs = test::integer_inputs(func, 1), expected = tir::interpret(func, inputs);
-  EXPECT_TRUE(tir::interpret(result, inputs) == expected) << "the steps change the result";
-  EXPECT_TRUE(test::run_compiled(result, inputs) == expected) << "the compiled function differs";
+  std::vector<Array> flat = test::reshaped(inputs, result, 0);
+  auto as_before = [&](std::vector<Array> outputs) { return test::reshaped(std::move(outputs), func, inputs.size()); };
+  EXPECT_TRUE(as_before(tir::interpret(result, flat)) == expected) << "the steps change the result";
+  EXPECT_TRUE(as_before(test::run_compiled(result, flat)) == expected) << "the compiled function differs";
 }
 
 INSTANTIATE_TEST_SUITE_P(File, ScheduleText, ::testing::ValuesIn(testing::text_cases("schedule")),

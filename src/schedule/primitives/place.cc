@@ -102,7 +102,8 @@ void Program::index(const Stmt& s, std::vector<Stmt>& around) {
                                     .expected = "loops that start at 0 and have a positive number as extent",
                                     .found = fmt::format("{} extent {}", print(loop->min), print(loop->extent)),
                                     .hint = "fix the shapes with --input-shapes"});
-    ranges_[std::string(var_name(loop->var))] = {0, *extent - 1};
+    Range& range = ranges_[std::string(var_name(loop->var))];
+    range = {0, std::max(range.high, *extent - 1)};  // several nests may use one name
     loops_.push_back({s, around});
   }
   if (const If* branch = as<If>(s); branch && branch->else_case)
@@ -114,14 +115,20 @@ void Program::index(const Stmt& s, std::vector<Stmt>& around) {
   around.pop_back();
 }
 
-const BlockPlace& Program::block(std::string_view name) const {
+void fail_no_block(std::string_view name, std::span<const std::string_view> blocks) {
   std::string names;
-  for (const BlockPlace& b : blocks_) {
-    if (b.block->name == name) return b;
-    names += fmt::format("{}`{}`", names.empty() ? "" : ", ", b.block->name);
-  }
+  for (std::string_view block : blocks) names += fmt::format("{}`{}`", names.empty() ? "" : ", ", block);
   fail_step("schedule-no-block",
             {.message = fmt::format("there is no block `{}`", name), .expected = "one of " + names, .found = std::string(name)});
+}
+
+const BlockPlace& Program::block(std::string_view name) const {
+  std::vector<std::string_view> names;
+  for (const BlockPlace& b : blocks_) {
+    if (b.block->name == name) return b;
+    names.emplace_back(b.block->name);
+  }
+  fail_no_block(name, names);
 }
 
 const Place& Program::loop(std::string_view name) const {

@@ -2,6 +2,7 @@
 // Where the loops, blocks and buffers of a function stand, how they are found by name, and how a step is refused.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +24,9 @@ struct Refusal {
 };
 /// Throws CompileError: the step is not legal here.
 [[noreturn]] void fail_step(std::string code, Refusal refusal);
+
+/// Refuses a name that none of the blocks has (`schedule-no-block`).
+[[noreturn]] void fail_no_block(std::string_view name, std::span<const std::string_view> blocks);
 
 std::string_view var_name(const Expr& variable);
 

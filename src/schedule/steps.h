@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedule primitives: small steps that change how a loop function computes and never what. They act on the blocks of an
-// unscheduled PrimFunc and on each other's results. Read this file first.
+// Schedule steps: they change how a loop function computes and never what. Primitives are small; they act on the blocks of an
+// unscheduled PrimFunc and on each other's results. Nest steps say what each block's loops become as a whole, and `construct`
+// makes it so: every built-in schedule is a trace of these. Read this file first.
 //
-// The steps and their rules are those of TensorIR (Feng et al., "TensorIR: An Abstraction for Automatic Tensorized Program
+// The primitives and their rules are those of TensorIR (Feng et al., "TensorIR: An Abstraction for Automatic Tensorized Program
 // Optimization", ASPLOS 2023, section 3.2), with every rule checked here, where the step is taken. Blocks are found by name,
 // loops by their variable (`i`, or `conv.i` where several loops are called so), buffers by name. A refused step throws
 // CompileError and leaves the function as it is. Results stay the same bit for bit, except that steps which reorder or regroup a
@@ -20,7 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/primitives/trace.h"
+#include "schedule/decisions.h"
+#include "schedule/schedule.h"
 
 namespace tenon::schedule {
 
@@ -33,6 +35,8 @@ class Schedule {
   const tir::PrimFunc& func() const { return func_; }
   /// The steps taken, one a line: `replay` on the first function gives an equal one.
   const Trace& trace() const { return trace_; }
+  /// Constant parameters of `func` that `construct` stores in another layout.
+  const std::vector<PackedParam>& packed() const { return packed_; }
 
   /// Takes a step as a trace holds it.
   void apply(Step step);
@@ -123,14 +127,29 @@ class Schedule {
   /// buffers they stand for. Both have the same parameters. That the two agree is the user's promise.
   void tensorize(std::string_view loop, std::string_view description, std::string_view implementation);
 
+  // The function as a whole. Its loops are as `lower` makes them: a nest around each block. No step acts on blocks afterwards.
+
+  /// Computes some blocks where they are read, and each other one, with its epilogue if it has one, in a nest of the shape and
+  /// sizes decided. Buffers become flat; a constant operand may become another parameter, see `packed`.
+  void construct(const Decisions& decisions);
+  /// The loops as they stand, the outermost independent ones on any worker.
+  void keep_loops();
+  /// Functions such as `exp` become arithmetic of a few ulp.
+  void lower_math(bool fma);
+
  private:
   tir::PrimFunc func_;
   IntrinsicLookup intrinsics_;
   Trace trace_;
+  std::vector<PackedParam> packed_;
 };
 
-/// Takes the steps of a trace's text on a function. An error has the line in its span.
-tir::PrimFunc replay(const tir::PrimFunc& func, std::string_view trace_file, std::string_view trace_text,
-                     const IntrinsicLookup& intrinsics = {});
+/// Takes the steps of a trace's text on a function. An error has the line in its span. Nest steps without `construct` are refused
+/// (`schedule-nests-open`).
+Schedule replay(const tir::PrimFunc& func, std::string_view trace_file, std::string_view trace_text,
+                const IntrinsicLookup& intrinsics = {});
+
+/// What a provider returns that took steps on a request's function. `explain` is their trace.
+Scheduled by_steps(const Schedule& steps);
 
 }  // namespace tenon::schedule

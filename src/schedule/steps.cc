@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Taking steps: arguments by name, new names, the record, replay.
-#include "schedule/primitives/schedule.h"
+#include "schedule/steps.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,9 @@
 #include <span>
 
 #include "base/text.h"
+#include "passes/tir/passes.h"
+#include "schedule/construct.h"
+#include "schedule/primitives/place.h"
 #include "schedule/primitives/primitives.h"
 #include "tir/text.h"
 
@@ -18,11 +21,24 @@ using tir::PrimFunc;
 
 namespace {
 
-/// The arguments of one step as its primitive wants them.
+Trace open_nests(const Trace& taken) {
+  Trace out;
+  for (const Step& step : taken) {
+    if (step.primitive == "construct") out.clear();
+    if (is_nest_step(step)) out.push_back(step);
+  }
+  return out;
+}
+
+/// The arguments of one step as its primitive wants them, and the steps before.
 class Arguments {
  public:
-  Arguments(const PrimFunc& func, Step& step, const IntrinsicLookup& intrinsics)
-      : func_(func), step_(step), intrinsics_(intrinsics) {}
+  Arguments(const PrimFunc& func, Step& step, const Trace& taken, const IntrinsicLookup& intrinsics)
+      : func_(func), step_(step), taken_(taken), intrinsics_(intrinsics) {}
+
+  const Step& step() const { return step_; }
+  /// The nest steps that are not constructed yet.
+  Trace open_nests() const { return schedule::open_nests(taken_); }
 
   const std::string& name(size_t i) const { return step_.args[i]; }
   /// The variable of a loop given as `i` or `conv.i`.
@@ -63,15 +79,41 @@ class Arguments {
   }
   const PrimFunc& func_;
   Step& step_;
+  const Trace& taken_;
   const IntrinsicLookup& intrinsics_;
 };
 
 using Run = PrimFunc (*)(const PrimFunc& func, Arguments& args);
+using RunWhole = Scheduled (*)(const PrimFunc& func, Arguments& args);
 
 struct Primitive {
   std::string_view usage;  // the name, then arguments: `X`, `X…` for one or more, `[X]`, `[key=X]`
-  Run run;
+  std::variant<Run, RunWhole> run;
 };
+
+/// A step that says what `construct` will make of blocks.
+Scheduled note_nest(const PrimFunc& func, Arguments& args) {
+  decisions_of({&args.step(), 1});
+  std::vector<std::string_view> blocks;
+  tir::visit(func.body, [&](const tir::Stmt& s) {
+    if (const auto* block = tir::as<tir::Block>(s)) blocks.push_back(block->name);
+  });
+  for (size_t i = 0; i < args.count(); ++i)
+    if (std::find(blocks.begin(), blocks.end(), args.name(i)) == blocks.end()) fail_no_block(args.name(i), blocks);
+  return {func, {}, {}};
+}
+Scheduled note_share(const PrimFunc& func, Arguments& args) {
+  decisions_of({&args.step(), 1});
+  return {func, {}, {}};
+}
+
+Scheduled construct_nests(const PrimFunc& func, Arguments& args) {
+  Trace steps = args.open_nests();
+  steps.push_back(args.step());
+  Scheduled out = schedule::construct(func, decisions_of(steps));
+  out.func.attrs["scheduled"] = true;
+  return out;
+}
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> list = {
@@ -86,12 +128,21 @@ const std::vector<Primitive>& primitives() {
        }},
       {"compute_at BLOCK LOOP", [](const PrimFunc& f, Arguments& a) { return step::compute_at(f, a.name(0), a.name(1)); }},
       {"compute_inline BLOCK", [](const PrimFunc& f, Arguments& a) { return step::compute_inline(f, a.name(0)); }},
+      {"construct [fma=yes]", construct_nests},
+      {"contraction BLOCK [epilogue=BLOCK] [lie=along|across] [rows=N] [vectors=N] [lanes=N] [v=STORAGE] [b=STORAGE] [block=N] "
+       "[v_tiles=N] [b_tiles=N] [window=BLOCK] [window_lanes=N] [worker=LOOP]",
+       note_nest},
       {"decompose_reduction BLOCK LOOP",
        [](const PrimFunc& f, Arguments& a) { return step::decompose_reduction(f, a.name(0), a.name(1)); }},
+      {"elementwise BLOCK [lanes=N] [worker=LOOP]", note_nest},
       {"fuse LOOP LOOP [into=NAME]",
        [](const PrimFunc& f, Arguments& a) {
          return step::fuse(f, a.name(0), a.name(1), a.new_name("into", a.variable(0) + "_" + a.variable(1)));
        }},
+      {"inline BLOCK…", note_nest},
+      {"keep_loops", [](const PrimFunc& f, Arguments&) { return naive({.func = f, .target = {}, .constant_params = {}}); }},
+      {"lower_math [fma=yes]",
+       [](const PrimFunc& f, Arguments& a) { return Scheduled{tir::lower_math(f, {fma_of(a.step())}), {}, {}}; }},
       {"pad BLOCK MULTIPLE…", [](const PrimFunc& f, Arguments& a) { return step::pad(f, a.name(0), a.integers(1)); }},
       {"parallel LOOP", [](const PrimFunc& f, Arguments& a) { return step::parallel(f, a.name(0)); }},
       {"reorder LOOP LOOP…", [](const PrimFunc& f, Arguments& a) { return step::reorder(f, a.names(a.count())); }},
@@ -103,7 +154,11 @@ const std::vector<Primitive>& primitives() {
        [](const PrimFunc& f, Arguments& a) {
          return step::rfactor(f, a.name(0), a.name(1), a.count() > 2 ? a.integer(2) : 0, a.new_name("name", a.name(0) + "_rf"));
        }},
+      {"row_reduction BLOCK [epilogue=BLOCK] [streams=N] [lanes=N] [worker=LOOP]", note_nest},
+      {"scalar_reduction BLOCK [epilogue=BLOCK] [worker=LOOP]", note_nest},
       {"set_scope BUFFER SCOPE", [](const PrimFunc& f, Arguments& a) { return step::set_scope(f, a.name(0), a.name(1)); }},
+      {"share COUNT [worker=LOOP]", note_share},
+      {"spatial_reduction BLOCK [epilogue=BLOCK] [rows=N] [lanes=N] [worker=LOOP]", note_nest},
       {"split LOOP FACTOR [outer=NAME] [inner=NAME]",
        [](const PrimFunc& f, Arguments& a) {
          std::string outer = a.new_name("outer", a.variable(0) + "_o"), inner = a.new_name("inner", a.variable(0) + "_i");
@@ -140,9 +195,9 @@ const Primitive& find_primitive(const Step& step) {
     if (name == step.primitive) return p;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
   }
-  fail_step("schedule-unknown-primitive", {.message = fmt::format("there is no primitive `{}`", step.primitive),
-                                           .expected = "one of " + names,
-                                           .found = step.primitive});
+  fail_step(
+      "schedule-unknown-primitive",
+      {.message = fmt::format("there is no step `{}`", step.primitive), .expected = "one of " + names, .found = step.primitive});
 }
 
 void check_usage(const Primitive& primitive, const Step& step) {
@@ -183,15 +238,24 @@ void Schedule::apply(Step step) {
   try {
     const Primitive& primitive = find_primitive(step);
     check_usage(primitive, step);
-    Arguments args(func_, step, intrinsics_);
-    PrimFunc next = primitive.run(func_, args);
-    require_kinds_kept(func_, next);
+    Arguments args(func_, step, trace_, intrinsics_);
+    PrimFunc next;
+    std::vector<PackedParam> packed;
+    if (const Run* run = std::get_if<Run>(&primitive.run)) {
+      next = (*run)(func_, args);
+      require_kinds_kept(func_, next);
+    } else {
+      Scheduled whole = std::get<RunWhole>(primitive.run)(func_, args);
+      next = std::move(whole.func);
+      packed = std::move(whole.packed);
+    }
     try {
       tir::verify(next);
     } catch (const CompileError& error) {
       fail_internal(fmt::format("`{}` leaves a broken function: {}\n{}", print(step), error.what(), tir::print(next)));
     }
     func_ = std::move(next);
+    packed_.insert(packed_.end(), packed.begin(), packed.end());
     trace_.push_back(std::move(step));
   } catch (const CompileError& error) {
     Diagnostic d = error.diagnostics().front();
@@ -267,11 +331,31 @@ void Schedule::tensorize(std::string_view loop, std::string_view description, st
   apply({"tensorize", {std::string(loop), std::string(description), std::string(implementation)}, {}, {}});
 }
 
-PrimFunc replay(const PrimFunc& func, std::string_view trace_file, std::string_view trace_text,
+void Schedule::construct(const Decisions& decisions) {
+  for (Step& step : steps_of(decisions)) apply(std::move(step));
+}
+void Schedule::keep_loops() { apply(keep_loops_step()); }
+void Schedule::lower_math(bool fma) { apply(lower_math_step(fma)); }
+
+Schedule replay(const PrimFunc& func, std::string_view trace_file, std::string_view trace_text,
                 const IntrinsicLookup& intrinsics) {
   Schedule schedule(func, intrinsics);
   for (Step& step : parse_trace(trace_file, trace_text)) schedule.apply(std::move(step));
-  return schedule.func();
+  if (Trace open = open_nests(schedule.trace()); !open.empty())
+    throw CompileError(Diagnostic{.code = "schedule-nests-open",
+                                  .message = "nothing constructs the nests that this step and its like name",
+                                  .node = fmt::format("`{}`", print(open[0])),
+                                  .expected = "`construct` as a later step",
+                                  .found = "the end of the trace",
+                                  .function = func.name,
+                                  .span = open[0].span});
+  return schedule;
+}
+
+Scheduled by_steps(const Schedule& steps) {
+  Scheduled out{steps.func(), steps.packed(), print(steps.trace()), steps.trace()};
+  out.func.attrs["scheduled"] = true;
+  return out;
 }
 
 }  // namespace tenon::schedule
