@@ -20,6 +20,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <memory>
 #include <set>
 
 #include "base/parallel.h"
@@ -109,34 +111,42 @@ bool scale_run(const std::byte* from, size_t count, double factor, T* to) {
   return bad == 0;
 }
 
-/// False if a new weight is not finite.
-template <class T, class Bits>
-bool scale_weights(const Array& from, const Blocks& blocks, const Channels& scale, int workers, T* to) {
-  size_t rows = blocks.outer * blocks.channels;
-  constexpr size_t kWorthSharing = size_t{1} << 18;
-  size_t shares = rows * blocks.inner < kWorthSharing ? 1 : static_cast<size_t>(workers);
-  std::atomic<bool> finite = true;
-  parallel_for(shares, workers, [&](size_t share) {
+/// The weights of one product, each output channel scaled and rounded once.
+struct Scaling {
+  Array from;
+  MutableArray to;
+  Blocks blocks;
+  Channels scale;
+  std::atomic<bool> finite = true;  // all of the new ones
+
+  Scaling(const Node& anchor, const Array& weights, Channels by)
+      : from(weights), to(weights.dtype, weights.shape), blocks(blocks_of(anchor, weights, by.size())), scale(std::move(by)) {}
+
+  size_t rows() const { return blocks.outer * blocks.channels; }
+
+  template <class T, class Bits>
+  bool scale_rows(size_t begin, size_t end) {
     bool good = true;
-    for (size_t row = rows * share / shares; row < rows * (share + 1) / shares; ++row) {
+    for (size_t row = begin; row < end; ++row) {
       double factor = scale[blocks.first(row / blocks.channels) + row % blocks.channels];
       size_t at = row * blocks.inner;
-      good &= scale_run<T, Bits>(from.bytes.data() + at * sizeof(T), blocks.inner, factor, to + at);
+      good &= scale_run<T, Bits>(from.bytes.data() + at * sizeof(T), blocks.inner, factor, to.as<T>() + at);
     }
-    if (!good) finite = false;
-  });
-  return finite;
-}
+    return good;
+  }
 
-/// The weights with each output channel scaled and rounded once; nothing if one is then not finite.
-std::optional<Array> scaled_weights(const Node& anchor, const Array& weights, const Channels& scale, int workers) {
-  Blocks blocks = blocks_of(anchor, weights, scale.size());
-  MutableArray out(weights.dtype, weights.shape);
-  bool finite = weights.dtype == DType::F32 ? scale_weights<float, uint32_t>(weights, blocks, scale, workers, out.as<float>())
-                                            : scale_weights<double, uint64_t>(weights, blocks, scale, workers, out.as<double>());
-  if (!finite) return std::nullopt;
-  return std::move(out).freeze();
-}
+  void run(size_t begin, size_t end) {
+    bool good = to.dtype == DType::F32 ? scale_rows<float, uint32_t>(begin, end) : scale_rows<double, uint64_t>(begin, end);
+    if (!good) finite = false;
+  }
+};
+
+/// The operators that a product takes in.
+struct Chain {
+  Affine affine;
+  std::vector<ValueId> values;  // the product's and each operator's, in order
+  std::unique_ptr<Scaling> scaling;
+};
 
 class Folder {
  public:
@@ -153,9 +163,16 @@ class Folder {
   }
 
   Function run() {
+    for (const Node& node : from_.nodes)
+      if (is_anchor(node)) find_chain(node);
+    scale_weights();
     for (const Node& node : from_.nodes) {
       if (folded_.contains(node.first_result)) continue;
-      if (!is_anchor(node) || !fold(node)) rewriter_.keep(node);
+      auto chain = chains_.find(node.first_result);
+      if (chain != chains_.end() && chain->second.scaling->finite)
+        fold(node, chain->second);
+      else
+        rewriter_.keep(node);
     }
     return rewriter_.finish();
   }
@@ -242,40 +259,55 @@ class Folder {
     return true;
   }
 
-  bool fold(const Node& anchor) {
+  void find_chain(const Node& anchor) {
     size_t axis = channel_axis(anchor);
     const int64_t* channels = tir::as_int(anchor.types[0].shape[axis]);
-    if (!channels) return false;
-    Affine affine{Channels(static_cast<size_t>(*channels), 1), Channels(static_cast<size_t>(*channels), 0)};
-    ValueId value = anchor.result();
-    std::vector<ValueId> chain = {value};
-    while (uses_[value.index] == 1 && reader_[value.index] != kNone) {
+    if (!channels) return;
+    auto count = static_cast<size_t>(*channels);
+    Chain chain{{Channels(count, 1), Channels(count, 0)}, {anchor.result()}, nullptr};
+    for (ValueId value = anchor.result(); uses_[value.index] == 1 && reader_[value.index] != kNone;) {
       const Node& node = from_.nodes[reader_[value.index]];
-      if (!absorb(node, value, axis, affine)) break;
+      if (!absorb(node, value, axis, chain.affine)) break;
       value = node.result();
-      chain.push_back(value);
+      chain.values.push_back(value);
     }
-    if (!affine.worth_folding()) return false;
-    std::optional<Array> weights = scaled_weights(anchor, *constant(anchor.inputs[1]), affine.scale, workers_);
-    if (!weights) return false;
-    emit(anchor, value, std::move(*weights), affine);
-    for (ValueId v : chain) folded_.insert(v.index);
-    return true;
+    if (!chain.affine.worth_folding()) return;
+    chain.scaling = std::make_unique<Scaling>(anchor, *constant(anchor.inputs[1]), chain.affine.scale);
+    chains_.emplace(anchor.first_result, std::move(chain));
   }
 
-  /// The new product and shift stand where the old product stood; `last` is what the chain computed.
-  void emit(const Node& anchor, ValueId last, Array weights, const Affine& affine) {
+  /// In shares of about the same size.
+  void scale_weights() {
+    struct Share {
+      Scaling* scaling;
+      size_t begin, end;
+    };
+    constexpr size_t kElements = size_t{1} << 18;
+    std::vector<Share> shares;
+    for (const auto& [anchor, chain] : chains_) {
+      size_t rows = chain.scaling->rows(), step = std::max<size_t>(1, kElements / chain.scaling->blocks.inner);
+      for (size_t begin = 0; begin < rows; begin += step)
+        shares.push_back({chain.scaling.get(), begin, std::min(rows, begin + step)});
+    }
+    parallel_for(shares.size(), workers_, [&](size_t i) { shares[i].scaling->run(shares[i].begin, shares[i].end); });
+  }
+
+  /// The new product and shift stand where the old product stood.
+  void fold(const Node& anchor, Chain& chain) {
     graph::Builder& builder = rewriter_.builder();
     builder.at(anchor.name, anchor.span);
-    ValueId w = builder.constant(std::move(weights), from_.definition(anchor.inputs[1])->callee);
+    ValueId w = builder.constant(std::move(chain.scaling->to).freeze(), from_.definition(anchor.inputs[1])->callee);
     ValueId y = builder.call1(*anchor.op, {rewriter_(anchor.inputs[0]), w}, anchor.attrs);
-    if (affine.shifts()) {
+    ValueId last = chain.values.back();
+    const Channels& shift = chain.affine.shift;
+    if (chain.affine.shifts()) {
       Shape shape(anchor.types[0].shape.size() - channel_axis(anchor), 1);
-      shape[0] = static_cast<int64_t>(affine.shift.size());
+      shape[0] = static_cast<int64_t>(shift.size());
       builder.at(from_.definition(last)->name, from_.definition(last)->span);
-      y = builder.call1(op::add, {y, builder.constant(write_all(anchor.types[0].dtype, shape, affine.shift), "shift")});
+      y = builder.call1(op::add, {y, builder.constant(write_all(anchor.types[0].dtype, shape, shift), "shift")});
     }
     rewriter_.replace(last, y);
+    for (ValueId v : chain.values) folded_.insert(v.index);
   }
 
   Module& module_;
@@ -284,7 +316,8 @@ class Folder {
   graph::Rewriter rewriter_;
   std::vector<uint32_t> reader_;  // the last node that reads a value; kNone if none does or it is a result
   std::vector<uint32_t> uses_;
-  std::set<uint32_t> folded_;  // values of chains that are done
+  std::map<uint32_t, Chain> chains_;  // by the value of the product
+  std::set<uint32_t> folded_;         // values of chains that are done
 };
 
 Module run(const Module& module, const PassOptions& options) {
