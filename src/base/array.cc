@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/diagnostic.h"
+#include "base/reuse.h"
 
 namespace tenon {
 
@@ -56,15 +57,21 @@ static std::shared_ptr<std::byte[]> small_memory(size_t bytes) {
   return {data, [](std::byte* p) { ::operator delete[](p, std::align_val_t{64}); }};
 }
 
+/// Gives back memory of the system's.
+struct Unmap {
+  void* memory;
+  size_t reserved, usable;
+  void operator()(std::byte*) const { munmap(memory, reserved); }
+};
+
 /// The same from the system, which takes much less time to hand out weights in pages of 2 MiB than in those of 4 KiB.
 static std::shared_ptr<std::byte[]> huge_pages(size_t bytes) {
   size_t reserved = (bytes + 2 * kHugePage - 1) / kHugePage * kHugePage;  // so that whole pages lie inside
   void* memory = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   madvise(memory, reserved, MADV_HUGEPAGE);
-  auto address = reinterpret_cast<uintptr_t>(memory);
-  auto* data = static_cast<std::byte*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
-  return {data, [memory, reserved](std::byte*) { munmap(memory, reserved); }};
+  size_t gap = (kHugePage - reinterpret_cast<uintptr_t>(memory) % kHugePage) % kHugePage;
+  return {static_cast<std::byte*>(memory) + gap, Unmap{memory, reserved, reserved - gap}};
 }
 
 MutableArray::MutableArray(DType dtype, Shape shape) : dtype(dtype), shape(std::move(shape)) {
@@ -73,6 +80,19 @@ MutableArray::MutableArray(DType dtype, Shape shape) : dtype(dtype), shape(std::
   size_bytes = static_cast<size_t>(count) * byte_size(dtype);
   storage = size_bytes < kHugePage / 2 ? small_memory(size_bytes) : huge_pages(size_bytes);
   if (!storage) fail_too_large(this->shape, "as many bytes as there is memory for");
+}
+
+MutableArray reuse(Array used, DType dtype, Shape shape) {
+  const int64_t count = element_count(shape);
+  const Unmap* pages = std::get_deleter<Unmap>(used.owner);
+  const size_t usable = pages && used.owner.use_count() == 1 ? pages->usable : 0;
+  if (usable / byte_size(dtype) < static_cast<size_t>(count)) return {dtype, std::move(shape)};
+  MutableArray out(dtype, {0});
+  out.shape = std::move(shape);
+  out.size_bytes = static_cast<size_t>(count) * byte_size(dtype);
+  auto* data = static_cast<std::byte*>(const_cast<void*>(used.owner.get()));
+  out.storage = {std::move(used.owner), data};
+  return out;
 }
 
 Array MutableArray::freeze() && {

@@ -4,9 +4,13 @@
 #include "driver/pack.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
 #include <optional>
 
 #include "base/parallel.h"
+#include "base/reuse.h"
 #include "tir/affine.h"
 #include "tir/interpret.h"
 
@@ -116,6 +120,43 @@ bool fits(const Copy& copy, int64_t from_elements, int64_t to_elements) {
   return from_low >= 0 && from_high < from_elements && to_low >= 0 && to_high < to_elements;
 }
 
+/// Makes one loop of all but the first and the last, so that the two innermost ones are long.
+void join_loops(Copy& copy) {
+  constexpr size_t kLongest = size_t{1} << 16;
+  while (copy.loops.size() > 3) {
+    const CopyLoop &inner = copy.loops.end()[-2], &outer = copy.loops.end()[-3];
+    if (outer.from.size() * inner.from.size() > kLongest) return;
+    CopyLoop joined;
+    for (size_t i = 0; i < outer.from.size(); ++i)
+      for (size_t j = 0; j < inner.from.size(); ++j) {
+        joined.from.push_back(outer.from[i] + inner.from[j]);
+        joined.to.push_back(outer.to[i] + inner.to[j]);
+      }
+    copy.loops.end()[-3] = std::move(joined);
+    copy.loops.erase(copy.loops.end() - 2);
+  }
+}
+
+/// Whether a copy writes each of so many elements: some order of its loops counts through them.
+bool writes_all(const Copy& copy, int64_t elements) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // of each loop: stride, extent
+  for (const CopyLoop& loop : copy.loops) {
+    auto extent = static_cast<int64_t>(loop.to.size());
+    if (extent == 1 && loop.to[0] == 0) continue;
+    if (extent < 2 || loop.to[0] != 0) return false;
+    for (size_t i = 1; i < loop.to.size(); ++i)
+      if (loop.to[i] - loop.to[i - 1] != loop.to[1]) return false;
+    steps.emplace_back(loop.to[1], extent);
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reached = 1;
+  for (auto [stride, extent] : steps) {
+    if (stride != reached) return false;
+    reached *= extent;
+  }
+  return copy.to == 0 && reached == elements;
+}
+
 /// Runs the two innermost loops in blocks of the outer one, so that what a cache line holds is used while it is there: a packing
 /// mostly turns rows into columns.
 template <class T>
@@ -147,7 +188,8 @@ void run_as(const Copy& copy, const std::byte* from, std::byte* to) {
   run<T>(copy.loops, reinterpret_cast<const T*>(from) + copy.from, reinterpret_cast<T*>(to) + copy.to);
 }
 
-Array pack(const PrimFunc& function, Array input) {
+/// `used`: an array whose memory may be had for the result.
+Array pack(const PrimFunc& function, Array input, Array used) {
   auto shape = [](const Buffer& buffer) {
     Shape out;
     for (const Expr& extent : buffer->shape) out.push_back(*as_int(extent));
@@ -155,8 +197,12 @@ Array pack(const PrimFunc& function, Array input) {
   };
   input.shape = shape(function.params[0]);  // the buffers of a scheduled function are flat
   std::optional<Copy> copy = CopyReader().read(function);
-  MutableArray result(function.params[1]->dtype, shape(function.params[1]));
-  if (!copy || !fits(*copy, input.elements(), element_count(result.shape))) return interpret(function, {&input, 1})[0];
+  Shape result_shape = shape(function.params[1]);
+  int64_t elements = element_count(result_shape);
+  if (!copy || !fits(*copy, input.elements(), elements)) return interpret(function, {&input, 1})[0];
+  if (!writes_all(*copy, elements)) used = {};
+  MutableArray result = reuse(std::move(used), function.params[1]->dtype, std::move(result_shape));
+  join_loops(*copy);
   switch (byte_size(input.dtype)) {
     case 1: run_as<1>(*copy, input.bytes.data(), result.data()); break;
     case 2: run_as<2>(*copy, input.bytes.data(), result.data()); break;
@@ -166,11 +212,42 @@ Array pack(const PrimFunc& function, Array input) {
   return std::move(result).freeze();
 }
 
+/// Inputs that are packed and that nothing else reads. The system clears what it hands out, and takes about as long for it as a
+/// packing does for its copy.
+class Spares {
+ public:
+  /// The smallest of these many bytes or more, or none.
+  Array take(size_t bytes) {
+    std::lock_guard lock(mutex_);
+    auto found = arrays_.lower_bound(bytes);
+    return found == arrays_.end() ? Array() : std::move(arrays_.extract(found).mapped());
+  }
+  /// Lets go of `array` under the lock too, so that whoever sees that nothing else refers to it knows that it is not being read.
+  void give(Array array) {
+    std::lock_guard lock(mutex_);
+    Array last = std::move(array);
+    if (last.owner.use_count() == 1) arrays_.emplace(last.bytes.size(), std::move(last));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multimap<size_t, Array> arrays_;  // by size
+};
+
 }  // namespace
 
 std::vector<Array> run_packs(std::vector<PackJob> jobs, int workers) {
   std::vector<Array> results(jobs.size());
-  parallel_for(jobs.size(), workers, [&](size_t i) { results[i] = pack(*jobs[i].function, std::move(jobs[i].input)); });
+  std::vector<size_t> order(jobs.size());  // large ones first, so that their memory does for all that follow
+  std::iota(order.begin(), order.end(), 0);
+  auto size = [&](size_t i) { return jobs[i].input.bytes.size(); };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return std::pair(size(b), a) < std::pair(size(a), b); });
+  Spares spares;
+  parallel_for(jobs.size(), workers, [&](size_t k) {
+    PackJob& job = jobs[order[k]];
+    results[order[k]] = pack(*job.function, job.input, spares.take(job.input.bytes.size()));
+    spares.give(std::move(job.input));
+  });
   return results;
 }
 

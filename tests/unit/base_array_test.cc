@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/diagnostic.h"
+#include "base/reuse.h"
 
 namespace tenon {
 
@@ -28,6 +30,27 @@ TEST(Array, EveryHalfSurvivesTheRoundTrip) {
       EXPECT_EQ(float_to_half(value), bits);
     }
   }
+}
+
+TEST(Array, TheMemoryOfAnArrayIsUsedAgainOnlyByItsLastReader) {
+  constexpr int64_t kLarge = int64_t{1} << 20;
+  auto filled = [](int64_t bytes) {
+    MutableArray out(DType::U8, {bytes});
+    std::fill_n(out.data(), bytes, std::byte{7});
+    return std::move(out).freeze();
+  };
+  Array used = filled(kLarge);
+  const std::byte* memory = used.bytes.data();
+  Array reader = used;
+  MutableArray other = reuse(std::move(used), DType::F32, {4});
+  EXPECT_NE(other.data(), memory);
+  EXPECT_EQ(other.as<float>()[0], 0);
+  EXPECT_NE(reuse(reader, DType::U8, {16 * kLarge}).data(), memory);  // not large enough, and `reader` stays one
+  MutableArray again = reuse(std::move(reader), DType::F32, {kLarge / 4});
+  EXPECT_EQ(again.data(), memory);
+  EXPECT_EQ(again.size_bytes, static_cast<size_t>(kLarge));
+  EXPECT_EQ(again.data()[kLarge - 1], std::byte{7});
+  EXPECT_EQ(reuse(filled(64), DType::U8, {64}).data()[63], std::byte{0});  // small arrays have nothing to give
 }
 
 TEST(Array, SizesPastAnyMemoryAreRefused) {

@@ -52,6 +52,40 @@ const Case kCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(, PackOf, testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
 
+/// What the interpreter gives, with 0 where nothing is written: it marks that with bits that `counted` never holds.
+Array expected_of(const PackJob& job) {
+  Array result = tir::interpret(*job.function, {&job.input, 1})[0];
+  MutableArray out(result.dtype, result.shape);
+  for (int64_t i = 0; i < result.elements(); ++i)
+    if (auto bits = result.read<uint32_t>(i); bits != 0xffffffff) out.as<uint32_t>()[i] = bits;
+  return std::move(out).freeze();
+}
+
+/// Arrays of 1 MiB and more, in which later results may stand: each of the jobs is the only one to read its input but for the
+/// last two, which have one in common that is also ours.
+TEST(Pack, ResultsInTheMemoryOfInputsAreWhole) {
+  tir::PrimFunc turn = tir::parse_prim_func("turn", R"(primfunc @f(w: f32[524288]) -> (p: f32[524288]) {
+    for a = 0 extent 16 { for b = 0 extent 4 { for c = 0 extent 256 { for d = 0 extent 32 {
+      p[((((a * 32768) + (b * 8192)) + (c * 32)) + d)] = w[((((a * 32768) + (d * 1024)) + (b * 256)) + c)] } } } } })");
+  tir::PrimFunc gaps = tir::parse_prim_func("gaps", R"(primfunc @f(w: f32[400000]) -> (p: f32[410000]) {
+    for i = 0 extent 400 { for j = 0 extent 1000 { p[((i * 1025) + j)] = w[((i * 1000) + j)] } } })");
+  tir::PrimFunc half = tir::parse_prim_func("half", R"(primfunc @f(w: f32[300000]) -> (p: f32[300000]) {
+    for i = 0 extent 150000 { p[(i * 2)] = w[i] } })");
+  Array shared = counted(DType::F32, 300000), as_it_was = counted(DType::F32, 300000);
+  for (int workers : {1, 3}) {
+    std::vector<PackJob> jobs;
+    for (const tir::PrimFunc* f : {&half, &gaps, &turn, &turn, &gaps, &turn})
+      jobs.push_back({f, counted(DType::F32, *tir::as_int(f->params[0]->shape[0]))});
+    jobs.push_back({&half, shared});
+    jobs.push_back({&half, shared});
+    std::vector<Array> expected;
+    for (const PackJob& job : jobs) expected.push_back(expected_of(job));
+    std::vector<Array> results = run_packs(std::move(jobs), workers);
+    for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(results[i] == expected[i]) << i << ", " << workers << " workers";
+    EXPECT_TRUE(shared == as_it_was);
+  }
+}
+
 TEST(Pack, RefusesAnIndexOutsideTheConstant) {
   tir::PrimFunc f = tir::parse_prim_func("pack", R"(primfunc @f(w: f32[6]) -> (p: f32[6]) {
     for i = 0 extent 6 { p[i] = w[(i + 1)] } })");
