@@ -243,10 +243,10 @@ void take_code(Externals& out, const Job& job, const external::CodeResult& code)
 }  // namespace
 
 Module partition_module(Module module, const CompileOptions& options) {
-  if (options.external.off) return pass::inline_external(module);
+  if (options.external.off) return pass::inline_external(std::move(module));
   for (const Generator& generator : options.external.generators) {
     auto units = [&](const Function& function) { return external::find_matches(function, generator->patterns()); };
-    module = pass::partition(module, {std::string(generator->name()), generator->merges(), units});
+    module = pass::partition(std::move(module), {std::string(generator->name()), generator->merges(), units});
   }
   return module;
 }

@@ -22,7 +22,7 @@ template <const pass::Pass& kPass>
 graph::Module run_pass(graph::Module module, const CompileOptions& options) {
   pass::PassOptions for_module = pass_options(module);
   for_module.workers = options.workers;
-  return kPass.run(module, for_module);
+  return kPass.run(std::move(module), for_module);
 }
 
 template <const pass::Pass& kPass>

@@ -70,30 +70,42 @@ std::optional<std::vector<Array>> fold_node(const OpDef& op, std::span<const Arr
   return op.fold(CallSite(op, input_types, attrs, outputs), inputs);
 }
 
-std::string add_constant(Module& module, Array data, std::string_view hint) {
-  std::string base(hint);
-  for (char& c : base)
+using Constants = decltype(Module::constants);
+
+/// The first entry among `hint`, `hint_1`, … that is free or holds an equal array.
+static Constants::iterator find_or_add(Module& module, Array data, std::string_view hint) {
+  std::string name(hint);
+  for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  if (base.empty()) base = "c";
-  std::string name = base;
+  if (name.empty()) name = "c";
+  size_t base = name.size();
   for (int i = 1;; ++i) {
-    auto it = module.constants.find(name);
-    if (it == module.constants.end()) break;
-    if (it->second == data) return name;
-    name = base + '_' + std::to_string(i);
+    auto [entry, is_new] = module.constants.try_emplace(name, std::move(data));
+    if (is_new || entry->second == data) return entry;
+    name.resize(base);
+    name += '_' + std::to_string(i);
   }
-  module.constants.emplace(name, std::move(data));
-  return name;
+}
+
+std::string add_constant(Module& module, Array data, std::string_view hint) {
+  return find_or_add(module, std::move(data), hint)->first;
+}
+
+static Node constant_node(const Constants::value_type& entry) {
+  Node node;
+  node.kind = NodeKind::Constant;
+  node.callee = entry.first;
+  node.types.push_back(type_of(entry.second));
+  return node;
 }
 
 Builder::Builder(Module& module, std::string function_name) : module_(module) { function_.name = std::move(function_name); }
 
 ValueId Builder::param(std::string name, TensorType type) {
   check(function_.nodes.empty(), "parameters come before nodes");
-  function_.params.push_back({std::move(name), type});
-  types_.push_back(std::move(type));
-  definition_.push_back(-1);
-  return {static_cast<uint32_t>(types_.size() - 1)};
+  function_.params.push_back({std::move(name), std::move(type)});
+  definition_.push_back(0);
+  return {static_cast<uint32_t>(definition_.size() - 1)};
 }
 
 std::vector<ValueId> Builder::call(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs) {
@@ -102,17 +114,13 @@ std::vector<ValueId> Builder::call(const OpDef& op, std::vector<ValueId> inputs,
   Node node;
   node.op = &op;
   node.types = infer_types(op, operand_types, attrs, node_name_, span_);
-  if (fold_limit_ > 0) {
-    std::vector<Array> constants;
-    for (ValueId v : inputs)
-      if (const Array* value = constant_value(v)) constants.push_back(*value);
-    if (constants.size() == inputs.size())
-      if (auto folded = fold_node(op, constants, node.types, attrs, fold_limit_)) {
+  if (fold_limit_ > 0 && op.fold)
+    if (auto constants = constant_values(inputs))
+      if (auto folded = fold_node(op, *constants, node.types, attrs, fold_limit_)) {
         std::vector<ValueId> results;
         for (Array& value : *folded) results.push_back(constant(std::move(value)));
         return results;
       }
-  }
   node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);
   node.name = node_name_;
@@ -126,41 +134,65 @@ ValueId Builder::call1(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs
   return results[0];
 }
 
-std::vector<ValueId> Builder::append(Node node) {
-  node.first_result = static_cast<uint32_t>(types_.size());
-  std::vector<ValueId> results;
-  for (const TensorType& t : node.types) {
-    results.push_back({static_cast<uint32_t>(types_.size())});
-    types_.push_back(t);
-    definition_.push_back(static_cast<int32_t>(function_.nodes.size()));
-  }
+ValueId Builder::add(Node node) {
+  static_assert(std::is_nothrow_move_constructible_v<Node>, "types stay where they are while the list of nodes grows");
+  ValueId first{static_cast<uint32_t>(definition_.size())};
+  node.first_result = first.index;
+  definition_.insert(definition_.end(), node.types.size(), static_cast<uint32_t>(function_.nodes.size()));
   function_.nodes.push_back(std::move(node));
+  return first;
+}
+
+std::vector<ValueId> Builder::append(Node node) {
+  std::vector<ValueId> results(node.types.size());
+  ValueId first = add(std::move(node));
+  for (uint32_t i = 0; i < results.size(); ++i) results[i] = {first.index + i};
   return results;
 }
 
 ValueId Builder::constant(Array data, std::string_view name_hint) {
-  return constant_ref(add_constant(module_, std::move(data), name_hint));
+  return add(constant_node(*find_or_add(module_, std::move(data), name_hint)));
 }
 
 ValueId Builder::constant_ref(const std::string& entry) {
   auto it = module_.constants.find(entry);
   check(it != module_.constants.end(), "a constant node reads an entry of the table");
-  Node node;
-  node.kind = NodeKind::Constant;
-  node.callee = entry;
-  node.types = {type_of(it->second)};
-  return append(std::move(node))[0];
+  return add(constant_node(*it));
+}
+
+const Node* Builder::definition(ValueId v) const {
+  return function_.is_param(v) ? nullptr : &function_.nodes[definition_[v.index]];
+}
+
+const TensorType& Builder::type(ValueId v) const {
+  const Node* node = definition(v);
+  return node ? node->types[v.index - node->first_result] : function_.params[v.index].type;
 }
 
 const Array* Builder::constant_value(ValueId v) const {
-  int32_t index = definition_[v.index];
-  if (index < 0 || function_.nodes[static_cast<size_t>(index)].kind != NodeKind::Constant) return nullptr;
-  return &module_.constants.find(function_.nodes[static_cast<size_t>(index)].callee)->second;
+  const Node* node = definition(v);
+  return node && node->kind == NodeKind::Constant ? &module_.constants.find(node->callee)->second : nullptr;
 }
 
-void Builder::at(std::string node_name, Span span) {
-  node_name_ = std::move(node_name);
-  span_ = std::move(span);
+std::optional<std::vector<Array>> Builder::constant_values(std::span<const ValueId> values) const {
+  auto is_constant = [&](ValueId v) {
+    const Node* node = definition(v);
+    return node && node->kind == NodeKind::Constant;
+  };
+  if (!std::all_of(values.begin(), values.end(), is_constant)) return std::nullopt;
+  std::vector<Array> arrays;
+  for (ValueId v : values) arrays.push_back(*constant_value(v));
+  return arrays;
+}
+
+void Builder::at(std::string_view node_name, const Span& span) {
+  node_name_ = node_name;
+  span_ = span;
+}
+
+void Builder::reserve(size_t nodes) {
+  function_.nodes.reserve(nodes);
+  definition_.reserve(function_.params.size() + nodes);
 }
 
 Function Builder::finish(std::vector<ValueId> results, std::vector<std::string> result_names) {
@@ -170,6 +202,7 @@ Function Builder::finish(std::vector<ValueId> results, std::vector<std::string> 
 }
 
 Rewriter::Rewriter(Module& module, const Function& from) : from_(from), builder_(module, from.name), map_(from.value_count()) {
+  builder_.reserve(from.nodes.size());
   for (uint32_t i = 0; i < from.params.size(); ++i) map_[i] = builder_.param(from.params[i].name, from.params[i].type);
 }
 
@@ -179,11 +212,19 @@ std::vector<ValueId> Rewriter::operator()(std::span<const ValueId> old) const {
   return out;
 }
 
-void Rewriter::keep(const Node& old) {
-  Node node = old;
-  node.inputs = (*this)(std::span<const ValueId>(old.inputs));
-  auto results = builder_.append(std::move(node));
-  for (uint32_t i = 0; i < results.size(); ++i) map_[old.first_result + i] = results[i];
+void Rewriter::keep(Node old) {
+  rename(old);
+  add(std::move(old));
+}
+
+void Rewriter::rename(Node& old) const {
+  for (ValueId& v : old.inputs) v = map_[v.index];
+}
+
+void Rewriter::add(Node renamed) {
+  uint32_t old = renamed.first_result, count = static_cast<uint32_t>(renamed.types.size());
+  ValueId first = builder_.add(std::move(renamed));
+  for (uint32_t i = 0; i < count; ++i) map_[old + i] = {first.index + i};
 }
 
 Function Rewriter::finish() {

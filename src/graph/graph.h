@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -99,7 +98,9 @@ class Builder {
   std::vector<ValueId> call(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs = {});
   /// The one result of an operator that has one.
   ValueId call1(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs = {});
-  /// A node as it stands, types included; only its value ids are assigned here.
+  /// A node as it stands, types included; only its value ids are assigned here. Returns the first of its results.
+  ValueId add(Node node);
+  /// The same for who wants all results.
   std::vector<ValueId> append(Node node);
   /// Adds an entry to the constant table (equal arrays share one) and a node that reads it.
   ValueId constant(Array data, std::string_view name_hint = "c");
@@ -107,23 +108,28 @@ class Builder {
   ValueId constant_ref(const std::string& entry);
   /// The array behind a value that is a Constant node, else null.
   const Array* constant_value(ValueId v) const;
+  /// Those behind several values; nothing if one is no Constant node.
+  std::optional<std::vector<Array>> constant_values(std::span<const ValueId> values) const;
 
-  /// The reference stays valid while the builder lives.
-  const TensorType& type(ValueId v) const { return types_[v.index]; }
+  /// The node that defines a value; null for a parameter. Valid until a node is added.
+  const Node* definition(ValueId v) const;
+  /// The reference stays valid while the builder lives; that of a parameter's type from the first node on.
+  const TensorType& type(ValueId v) const;
   const Function& function() const { return function_; }
   Module& module() { return module_; }
   /// From now on, `call` evaluates an operator whose operands are all constants with its native `fold` when the results
   /// take at most `bytes`. The importer uses it so that shapes computed by the model are known.
   void fold_up_to(int64_t bytes) { fold_limit_ = bytes; }
   /// Name and span given to the nodes built from now on.
-  void at(std::string node_name, Span span = {});
+  void at(std::string_view node_name, const Span& span = {});
+  /// Makes room for this many nodes.
+  void reserve(size_t nodes);
   Function finish(std::vector<ValueId> results, std::vector<std::string> result_names = {});
 
  private:
   Module& module_;
   Function function_;
-  std::deque<TensorType> types_;
-  std::vector<int32_t> definition_;  // node index per value, -1 for a parameter
+  std::vector<uint32_t> definition_;  // node index by value; of a parameter without meaning
   int64_t fold_limit_ = 0;
   std::string node_name_;
   Span span_;
@@ -141,8 +147,12 @@ std::string add_constant(Module& module, Array data, std::string_view hint);
 class Rewriter {
  public:
   Rewriter(Module& module, const Function& from);
-  /// Copies an old node, its inputs renamed.
-  void keep(const Node& old);
+  /// Adds an old node, its inputs renamed. Whoever owns the old function may give its nodes away.
+  void keep(Node old);
+  /// The same in two steps: gives the node the inputs that it has in the new function; adds such a node, whose results stand for
+  /// those that it had.
+  void rename(Node& old) const;
+  void add(Node renamed);
   /// Uses of the old value become uses of a new one.
   void replace(ValueId old, ValueId with) { map_[old.index] = with; }
   /// The new value that stands for an old one.

@@ -21,11 +21,12 @@ struct PassOptions {
   int workers = 1;
 };
 
-/// Module in, module out; never modifies its input; idempotent unless its file says otherwise. The name uses dashes.
+/// Module in, module out: whoever needs the old one passes a copy. Idempotent unless its file says otherwise. The name uses
+/// dashes.
 struct Pass {
   std::string_view name;
   std::string_view summary;
-  graph::Module (*run)(const graph::Module& module, const PassOptions& options);
+  graph::Module (*run)(graph::Module module, const PassOptions& options);
 };
 
 }  // namespace tenon::pass

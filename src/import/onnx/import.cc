@@ -102,7 +102,7 @@ class Importer {
       if (!value) return;  // follows from an error that is reported already
       inputs.back() = *value;
     }
-    builder_.at(std::string(node.label()));
+    builder_.at(node.label());
     check_attributes(node);
     ImportedNode view(context_, node, opset_, std::move(inputs));
     std::vector<ValueId> results;
@@ -140,7 +140,7 @@ class Importer {
     std::vector<ValueId> otherwise;
     if (!import_branch(node, view, "then_branch", scope, results) || !import_branch(node, view, "else_branch", scope, otherwise))
       return false;
-    builder_.at(std::string(node.label()));
+    builder_.at(node.label());
     condition = builder_.call1(op::reshape, {condition}, {{"shape", Shape{}}});
     for (size_t i = 0; i < results.size(); ++i) {
       const TensorType &a = builder_.type(results[i]), &b = builder_.type(otherwise[i]);

@@ -10,14 +10,13 @@
 // pure; calls of lowered functions are left alone, since a foreign one may not be.
 //
 // Needs inferred types. Leaves unread table entries to `eliminate-dead`.
-#include <fmt/format.h>
-
+#include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "base/content_index.h"
 #include "passes/graph/functions.h"
 #include "passes/graph/passes.h"
-#include "tir/text.h"
 
 namespace tenon::pass {
 namespace {
@@ -28,42 +27,59 @@ using graph::Node;
 using graph::NodeKind;
 using graph::ValueId;
 
-/// For each entry of the constant table the first entry, by name, that holds the same array.
-std::map<std::string_view, std::string_view> representatives(const Module& module) {
-  std::map<std::string_view, std::string_view> out;
-  std::unordered_map<std::string, std::string_view> by_content;
+using Entry = decltype(Module::constants)::value_type;
+
+/// For each entry of the constant table that holds the same array as one before it, by name, the first of these.
+std::unordered_map<std::string_view, const Entry*> repeated(const Module& module) {
+  std::unordered_map<std::string_view, const Entry*> out;
+  std::map<std::tuple<size_t, DType, Shape>, const Entry*> by_content;
   ContentIndex contents;
-  for (const auto& [name, array] : module.constants) {
-    std::string content = fmt::format("{}{} {}", tenon::name(array.dtype), to_string(array.shape), contents.add(array.bytes));
-    out[name] = by_content.try_emplace(std::move(content), name).first->second;
+  for (const Entry& entry : module.constants) {
+    const Array& array = entry.second;
+    auto [first, is_new] = by_content.try_emplace({contents.add(array.bytes), array.dtype, array.shape}, &entry);
+    if (!is_new) out.emplace(entry.first, first->second);
   }
   return out;
 }
 
-/// Equal for nodes that compute the same.
-std::string key(const Node& node) {
-  std::string out = fmt::format("{} {}(", static_cast<int>(node.kind), node.kind == NodeKind::Op ? node.op->name : node.callee);
-  for (ValueId v : node.inputs) out += fmt::format("{},", v.index);
-  return out + ')' + tir::print_attrs(node.attrs);
-}
+/// Nodes added so far by what they compute.
+class Seen {
+ public:
+  explicit Seen(const graph::Builder& builder) : builder_(builder) {}
 
-Module run(const Module& module, const PassOptions&) {
-  auto first_entry = representatives(module);
-  return map_functions(module, [&](Module& out, const Function& function) {
-    graph::Rewriter rewriter(out, function);
-    std::unordered_map<std::string, ValueId> seen;  // the first result of the node with this key
-    for (const Node& old : function.nodes) {
-      Node node = old;
-      node.inputs = rewriter(old.inputs);
-      if (node.kind == NodeKind::Constant) node.callee = first_entry.at(node.callee);
-      auto same = node.kind == NodeKind::CallLowered ? seen.end() : seen.find(key(node));
-      if (same == seen.end()) {
-        std::string node_key = key(node);
-        ValueId first = rewriter.builder().append(std::move(node))[0];
-        if (old.kind != NodeKind::CallLowered) seen.emplace(std::move(node_key), first);
-        for (uint32_t i = 0; i < old.types.size(); ++i) rewriter.replace(old.result(i), {first.index + i});
+  /// The first result of a node that computes the same, if there is one.
+  std::optional<ValueId> find(const Node& node, uint64_t hash) const {
+    auto [begin, end] = by_hash_.equal_range(hash);
+    auto same = std::find_if(begin, end, [&](const auto& e) { return same_computation(*builder_.definition(e.second), node); });
+    return same == end ? std::nullopt : std::optional(same->second);
+  }
+  void add(uint64_t hash, ValueId first) { by_hash_.emplace(hash, first); }
+
+ private:
+  const graph::Builder& builder_;
+  std::unordered_multimap<uint64_t, ValueId> by_hash_;
+};
+
+Module run(Module module, const PassOptions&) {
+  auto repeats = repeated(module);
+  return map_functions(std::move(module), [&](Module& whole, Function function) {
+    graph::Rewriter rewriter(whole, function);
+    Seen seen(rewriter.builder());
+    for (Node& node : function.nodes) {
+      if (node.kind == NodeKind::CallLowered) {
+        rewriter.keep(std::move(node));
+        continue;
+      }
+      rewriter.rename(node);
+      auto repeat = node.kind == NodeKind::Constant ? repeats.find(node.callee) : repeats.end();
+      if (repeat != repeats.end()) node.callee = repeat->second->first;
+      uint64_t hash = computation_hash(node);
+      ValueId old = node.result();
+      if (std::optional<ValueId> same = seen.find(node, hash)) {
+        for (uint32_t i = 0; i < node.types.size(); ++i) rewriter.replace(node.result(i), {same->index + i});
       } else {
-        for (uint32_t i = 0; i < old.types.size(); ++i) rewriter.replace(old.result(i), {same->second.index + i});
+        rewriter.add(std::move(node));
+        seen.add(hash, rewriter(old));
       }
     }
     return rewriter.finish();

@@ -54,8 +54,8 @@ Reached reach(const Module& module) {
   return reached;
 }
 
-Module run(const Module& module, const PassOptions&) {
-  Module live = map_functions(module, [](Module& out, const Function& f) { return remove_dead_nodes(out, f); });
+Module run(Module module, const PassOptions&) {
+  Module live = map_functions(std::move(module), [](Module&, Function f) { return remove_dead_nodes(std::move(f)); });
   Reached reached = reach(live);
   auto unreached = [&](const auto& entry) { return !reached.functions.contains(entry.first); };
   if (live.functions.contains("main")) {

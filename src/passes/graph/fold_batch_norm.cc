@@ -22,7 +22,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "base/parallel.h"
 #include "op/fold.h"
@@ -144,44 +143,46 @@ struct Scaling {
 /// The operators that a product takes in.
 struct Chain {
   Affine affine;
-  std::vector<ValueId> values;  // the product's and each operator's, in order
+  std::vector<uint32_t> nodes;  // the product and each operator, in order
   std::unique_ptr<Scaling> scaling;
 };
 
 class Folder {
  public:
-  Folder(Module& module, const Function& from, int workers)
-      : module_(module),
-        workers_(workers),
-        from_(from),
-        rewriter_(module, from),
-        reader_(from.value_count(), kNone),
-        uses_(graph::use_counts(from)) {
-    for (uint32_t i = 0; i < from.nodes.size(); ++i)
-      for (ValueId v : from.nodes[i].inputs) reader_[v.index] = i;
-    for (ValueId v : from.results) reader_[v.index] = kNone;
+  Folder(Module& module, Function from, int workers)
+      : workers_(workers),
+        from_(std::move(from)),
+        rewriter_(module, from_),
+        constants_(from_.value_count()),
+        reader_(from_.value_count(), kNone),
+        uses_(graph::use_counts(from_)),
+        folded_(from_.nodes.size()) {
+    for (uint32_t i = 0; i < from_.nodes.size(); ++i) {
+      const Node& node = from_.nodes[i];
+      if (node.kind == NodeKind::Constant) constants_[node.first_result] = &*module.constants.find(node.callee);
+      for (ValueId v : node.inputs) reader_[v.index] = i;
+    }
+    for (ValueId v : from_.results) reader_[v.index] = kNone;
   }
 
   Function run() {
-    for (const Node& node : from_.nodes)
-      if (is_anchor(node)) find_chain(node);
+    for (uint32_t i = 0; i < from_.nodes.size(); ++i)
+      if (is_anchor(from_.nodes[i])) find_chain(i);
     scale_weights();
-    for (const Node& node : from_.nodes) {
-      if (folded_.contains(node.first_result)) continue;
-      auto chain = chains_.find(node.first_result);
-      if (chain != chains_.end() && chain->second.scaling->finite)
-        fold(node, chain->second);
-      else
-        rewriter_.keep(node);
+    auto next = chains_.begin();
+    for (uint32_t i = 0; i < from_.nodes.size(); ++i) {
+      bool is_product = next != chains_.end() && next->first == i;
+      Chain* chain = is_product ? &next++->second : nullptr;
+      if (chain && chain->scaling->finite)
+        fold(*chain);
+      else if (!folded_[i])
+        rewriter_.keep(std::move(from_.nodes[i]));
     }
     return rewriter_.finish();
   }
 
  private:
-  const Array* constant(ValueId v) const {
-    const Node* node = from_.definition(v);
-    return node && node->kind == NodeKind::Constant ? &module_.constants.find(node->callee)->second : nullptr;
-  }
+  const Array* constant(ValueId v) const { return constants_[v.index] ? &constants_[v.index]->second : nullptr; }
 
   bool is_anchor(const Node& node) const {
     if (node.kind != NodeKind::Op) return false;
@@ -210,17 +211,19 @@ class Folder {
     return values;
   }
 
-  /// Adds what `node` does to `value`; false if it isn't a scale and a shift per channel.
-  bool absorb(const Node& node, ValueId value, size_t axis, Affine& affine) const {
-    if (node.kind != NodeKind::Op || node.types.size() != 1 || node.types[0] != from_.type(value)) return false;
+  /// Adds what `node` does to `value` of `type`; false if it isn't a scale and a shift per channel.
+  bool absorb(const Node& node, ValueId value, const TensorType& type, size_t axis, Affine& affine) const {
+    if (node.kind != NodeKind::Op || node.types.size() != 1 || node.types[0] != type) return false;
+    if (node.op == &op::batch_norm) return axis == 1 && node.inputs[0] == value && absorb_batch_norm(node, affine);
+    bool known = node.op == &op::neg || node.op == &op::add || node.op == &op::subtract || node.op == &op::multiply ||
+                 node.op == &op::divide;
+    if (!known) return false;
     size_t channels = affine.scale.size();
     Channels ones(channels, 1), zeros(channels, 0);
-    if (node.op == &op::batch_norm) return axis == 1 && node.inputs[0] == value && absorb_batch_norm(node, affine);
     if (node.op == &op::neg) {
       affine.apply(Channels(channels, -1), zeros);
       return true;
     }
-    if (node.inputs.size() != 2) return false;
     bool first = node.inputs[0] == value;
     std::optional<Channels> c = per_channel(node.inputs[first ? 1 : 0], node.types[0], axis);
     if (!c) return false;
@@ -259,21 +262,22 @@ class Folder {
     return true;
   }
 
-  void find_chain(const Node& anchor) {
+  void find_chain(uint32_t index) {
+    const Node& anchor = from_.nodes[index];
     size_t axis = channel_axis(anchor);
     const int64_t* channels = tir::as_int(anchor.types[0].shape[axis]);
     if (!channels) return;
     auto count = static_cast<size_t>(*channels);
-    Chain chain{{Channels(count, 1), Channels(count, 0)}, {anchor.result()}, nullptr};
+    Chain chain{{Channels(count, 1), Channels(count, 0)}, {index}, nullptr};
     for (ValueId value = anchor.result(); uses_[value.index] == 1 && reader_[value.index] != kNone;) {
       const Node& node = from_.nodes[reader_[value.index]];
-      if (!absorb(node, value, axis, chain.affine)) break;
+      if (!absorb(node, value, anchor.types[0], axis, chain.affine)) break;
+      chain.nodes.push_back(reader_[value.index]);
       value = node.result();
-      chain.values.push_back(value);
     }
     if (!chain.affine.worth_folding()) return;
     chain.scaling = std::make_unique<Scaling>(anchor, *constant(anchor.inputs[1]), chain.affine.scale);
-    chains_.emplace(anchor.first_result, std::move(chain));
+    chains_.emplace(index, std::move(chain));
   }
 
   /// In shares of about the same size.
@@ -293,36 +297,37 @@ class Folder {
   }
 
   /// The new product and shift stand where the old product stood.
-  void fold(const Node& anchor, Chain& chain) {
+  void fold(Chain& chain) {
+    const Node &anchor = from_.nodes[chain.nodes.front()], &last = from_.nodes[chain.nodes.back()];
     graph::Builder& builder = rewriter_.builder();
     builder.at(anchor.name, anchor.span);
-    ValueId w = builder.constant(std::move(chain.scaling->to).freeze(), from_.definition(anchor.inputs[1])->callee);
+    ValueId w = builder.constant(std::move(chain.scaling->to).freeze(), constants_[anchor.inputs[1].index]->first);
     ValueId y = builder.call1(*anchor.op, {rewriter_(anchor.inputs[0]), w}, anchor.attrs);
-    ValueId last = chain.values.back();
     const Channels& shift = chain.affine.shift;
     if (chain.affine.shifts()) {
       Shape shape(anchor.types[0].shape.size() - channel_axis(anchor), 1);
       shape[0] = static_cast<int64_t>(shift.size());
-      builder.at(from_.definition(last)->name, from_.definition(last)->span);
+      builder.at(last.name, last.span);
       y = builder.call1(op::add, {y, builder.constant(write_all(anchor.types[0].dtype, shape, shift), "shift")});
     }
-    rewriter_.replace(last, y);
-    for (ValueId v : chain.values) folded_.insert(v.index);
+    rewriter_.replace(last.result(), y);
+    for (uint32_t node : chain.nodes) folded_[node] = true;
   }
 
-  Module& module_;
   int workers_;
-  const Function& from_;
+  Function from_;  // gives away in the end what stays
   graph::Rewriter rewriter_;
+  std::vector<const decltype(Module::constants)::value_type*> constants_;  // the table entry behind a value, or null
   std::vector<uint32_t> reader_;  // the last node that reads a value; kNone if none does or it is a result
   std::vector<uint32_t> uses_;
-  std::map<uint32_t, Chain> chains_;  // by the value of the product
-  std::set<uint32_t> folded_;         // values of chains that are done
+  std::map<uint32_t, Chain> chains_;  // by the product's node
+  std::vector<bool> folded_;          // nodes of chains that are done
 };
 
-Module run(const Module& module, const PassOptions& options) {
-  return map_functions(module,
-                       [&](Module& out, const Function& function) { return Folder(out, function, options.workers).run(); });
+Module run(Module module, const PassOptions& options) {
+  return map_functions(std::move(module), [&](Module& whole, Function function) {
+    return Folder(whole, std::move(function), options.workers).run();
+  });
 }
 
 }  // namespace

@@ -29,43 +29,38 @@ bool grows_too_much(int64_t operand_bytes, int64_t result_bytes) {
   return result_bytes > 2 * operand_bytes && (operand_bytes > kMaxGrowingOperands || result_bytes > kMaxGrownResult);
 }
 
-/// The results of `node` if they are known and small enough.
-std::optional<std::vector<Array>> fold(const graph::Rewriter& rewriter, graph::Builder& builder, const Node& node,
-                                       int64_t max_bytes) {
-  std::vector<Array> operands;
+/// The results of a renamed node if they are known and small enough.
+std::optional<std::vector<Array>> fold(const graph::Builder& builder, const Node& node, int64_t max_bytes) {
+  if (node.kind != NodeKind::Op || !node.op->fold) return std::nullopt;
+  std::optional<std::vector<Array>> operands = builder.constant_values(node.inputs);
+  if (!operands) return std::nullopt;
   int64_t operand_bytes = 0, result_bytes = 0;
-  for (graph::ValueId v : node.inputs) {
-    const Array* value = builder.constant_value(rewriter(v));
-    if (!value) return std::nullopt;
-    operand_bytes += static_cast<int64_t>(value->bytes.size());
-    operands.push_back(*value);
-  }
+  for (const Array& operand : *operands) operand_bytes += static_cast<int64_t>(operand.bytes.size());
   for (const TensorType& type : node.types) {
     if (!type.is_static()) return std::nullopt;
     result_bytes += type.bytes();
   }
   if (grows_too_much(operand_bytes, result_bytes)) return std::nullopt;
-  return graph::fold_node(*node.op, operands, node.types, node.attrs, max_bytes);
+  return graph::fold_node(*node.op, *operands, node.types, node.attrs, max_bytes);
 }
 
 /// A name for what became of a constant: that of the first operand, or of the operator.
-std::string name_hint(const graph::Rewriter& rewriter, graph::Builder& builder, const Node& node) {
-  if (node.inputs.empty()) return std::string(node.op->name);
-  return builder.function().definition(rewriter(node.inputs[0]))->callee;
+std::string name_hint(const graph::Builder& builder, const Node& node) {
+  return node.inputs.empty() ? std::string(node.op->name) : builder.definition(node.inputs[0])->callee;
 }
 
-Module run(const Module& module, const PassOptions& options) {
-  return map_functions(module, [&](Module& out, const graph::Function& function) {
-    graph::Rewriter rewriter(out, function);
+Module run(Module module, const PassOptions& options) {
+  return map_functions(std::move(module), [&](Module& whole, graph::Function function) {
+    graph::Rewriter rewriter(whole, function);
     graph::Builder& builder = rewriter.builder();
-    for (const Node& node : function.nodes) {
-      std::optional<std::vector<Array>> folded;
-      if (node.kind == NodeKind::Op) folded = fold(rewriter, builder, node, options.fold_max_bytes);
+    for (Node& node : function.nodes) {
+      rewriter.rename(node);
+      std::optional<std::vector<Array>> folded = fold(builder, node, options.fold_max_bytes);
       if (!folded) {
-        rewriter.keep(node);
+        rewriter.add(std::move(node));
         continue;
       }
-      std::string hint = name_hint(rewriter, builder, node);
+      std::string hint = name_hint(builder, node);
       for (uint32_t i = 0; i < folded->size(); ++i)
         rewriter.replace(node.result(i), builder.constant(std::move((*folded)[i]), hint));
     }

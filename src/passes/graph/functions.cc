@@ -2,21 +2,19 @@
 // Visiting the functions that a pass may change.
 #include "passes/graph/functions.h"
 
+#include <algorithm>
+#include <bit>
+
+#include "base/hash.h"
 #include "op/ops.h"
 
 namespace tenon::pass {
 
-graph::Module map_functions(const graph::Module& module,
-                            function_ref<graph::Function(graph::Module& out, const graph::Function& function)> rewrite) {
-  graph::Module out;
-  out.prim_funcs = module.prim_funcs;
-  out.constants = module.constants;
-  out.attrs = module.attrs;
-  for (const auto& [name, function] : module.functions) {
-    bool fixed = function.primitive() || function.attrs.contains("external");
-    out.functions.emplace(name, fixed ? function : rewrite(out, function));
-  }
-  return out;
+graph::Module map_functions(graph::Module module,
+                            function_ref<graph::Function(graph::Module& module, graph::Function function)> rewrite) {
+  for (auto& [name, function] : module.functions)
+    if (!function.primitive() && !function.attrs.contains("external")) function = rewrite(module, std::move(function));
+  return module;
 }
 
 bool is_elementwise(const graph::OpDef& op) {
@@ -24,7 +22,40 @@ bool is_elementwise(const graph::OpDef& op) {
   return op.fusion <= graph::Fusion::Broadcast && &op != &op::broadcast_to && &op != &op::batch_norm;
 }
 
-graph::Function remove_dead_nodes(graph::Module& out, const graph::Function& function) {
+namespace {
+
+uint64_t hash_of(bool value) { return value; }
+uint64_t hash_of(int64_t value) { return static_cast<uint64_t>(value); }
+uint64_t hash_of(double value) { return std::bit_cast<uint64_t>(value); }
+uint64_t hash_of(const std::string& value) { return std::hash<std::string>()(value); }
+uint64_t hash_of(const std::vector<int64_t>& values) {
+  uint64_t hash = values.size();
+  for (int64_t v : values) hash = hash_combine(hash, hash_of(v));
+  return hash;
+}
+
+bool same_value(const graph::AttrValue& a, const graph::AttrValue& b) {
+  const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
+  return x && y ? std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) : a == b;
+}
+
+}  // namespace
+
+uint64_t computation_hash(const graph::Node& node) {
+  uint64_t hash = node.kind == graph::NodeKind::Op ? std::hash<const void*>()(node.op) : hash_of(node.callee);
+  for (graph::ValueId v : node.inputs) hash = hash_combine(hash, v.index);
+  for (const auto& [name, value] : node.attrs)
+    hash = hash_combine(hash, std::visit([](const auto& v) { return hash_of(v); }, value));
+  return hash;
+}
+
+bool same_computation(const graph::Node& a, const graph::Node& b) {
+  auto same_attr = [](const auto& x, const auto& y) { return x.first == y.first && same_value(x.second, y.second); };
+  return a.kind == b.kind && a.op == b.op && a.callee == b.callee && a.inputs == b.inputs &&
+         std::equal(a.attrs.begin(), a.attrs.end(), b.attrs.begin(), b.attrs.end(), same_attr);
+}
+
+graph::Function remove_dead_nodes(graph::Function function) {
   std::vector<bool> live(function.value_count());
   for (graph::ValueId v : function.results) live[v.index] = true;
   std::vector<bool> keep(function.nodes.size());
@@ -34,9 +65,11 @@ graph::Function remove_dead_nodes(graph::Module& out, const graph::Function& fun
     if (!keep[i]) continue;
     for (graph::ValueId v : node.inputs) live[v.index] = true;
   }
-  graph::Rewriter rewriter(out, function);
+  if (std::find(keep.begin(), keep.end(), false) == keep.end()) return function;
+  graph::Module nothing_added;
+  graph::Rewriter rewriter(nothing_added, function);
   for (size_t i = 0; i < function.nodes.size(); ++i)
-    if (keep[i]) rewriter.keep(function.nodes[i]);
+    if (keep[i]) rewriter.keep(std::move(function.nodes[i]));
   return rewriter.finish();
 }
 

@@ -21,6 +21,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/hash.h"
 #include "graph/memory_attr.h"
 #include "op/ops.h"
 #include "passes/graph/functions.h"
@@ -39,79 +40,91 @@ using graph::ValueId;
 constexpr size_t kMaxNameLength = 80;
 constexpr uint32_t kNone = UINT32_MAX;
 
-/// Names without meaning removed, so that equal groups compare equal.
-Function anonymous(Function function) {
-  function.name.clear();
-  for (Node& node : function.nodes) node.name.clear();
-  return function;
+uint64_t body_hash(const Function& function) {
+  uint64_t hash = function.nodes.size();
+  for (const graph::Param& p : function.params)
+    for (const Dim& dim : p.type.shape) hash = hash_combine(hash, dim->hash);
+  for (const Node& node : function.nodes) hash = hash_combine(hash, computation_hash(node));
+  return hash;
+}
+
+/// Whether two groups are equal up to names.
+bool same_body(const Function& a, const Function& b) {
+  auto same_param = [](const graph::Param& x, const graph::Param& y) { return x.type == y.type; };
+  auto same_node = [](const Node& x, const Node& y) { return same_computation(x, y) && x.types == y.types; };
+  return std::equal(a.params.begin(), a.params.end(), b.params.begin(), b.params.end(), same_param) &&
+         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same_node) && a.results == b.results;
 }
 
 /// The fused functions of one module.
 class FusedFunctions {
  public:
   /// Names in `taken` are avoided.
-  explicit FusedFunctions(const Module& taken) : taken_(taken) {}
+  explicit FusedFunctions(const Module& taken) {
+    for (const auto& [name, function] : taken.functions) taken_.insert(name);
+    for (const auto& [name, function] : taken.prim_funcs) taken_.insert(name);
+  }
 
   /// The name of `function`, or of an equal one that is there already.
-  std::string add(Function function) {
+  const std::string& add(Function function) {
+    uint64_t hash = body_hash(function);
+    auto [begin, end] = by_hash_.equal_range(hash);
+    for (auto it = begin; it != end; ++it)
+      if (same_body(*it->second, function)) return it->second->name;
     std::string base = "fused";
     for (const Node& node : function.nodes)
-      if (node.kind == NodeKind::Op && base.size() < kMaxNameLength) base += fmt::format("_{}", node.op->name);
+      if (node.kind == NodeKind::Op && base.size() < kMaxNameLength) base.append("_").append(node.op->name);
     base.resize(std::min(base.size(), kMaxNameLength));
-    std::vector<Known>& known = by_base_[base];
-    Function key = anonymous(function);
-    for (const Known& k : known)
-      if (k.key == key) return k.name;
-    std::string name = unique(base, known.size());
-    function.name = name;
-    known.push_back({std::move(key), name});
-    functions_.emplace(name, std::move(function));
-    return name;
+    function.name = unique(base, with_base_[base]++);
+    auto added = functions_.emplace(function.name, std::move(function)).first;
+    by_hash_.emplace(hash, &added->second);
+    return added->first;
   }
 
   std::map<std::string, Function, std::less<>>& functions() { return functions_; }
 
  private:
-  struct Known {
-    Function key;
-    std::string name;
-  };
-
   std::string unique(const std::string& base, size_t first_suffix) const {
     for (size_t i = first_suffix;; ++i) {
       std::string name = i == 0 ? base : fmt::format("{}_{}", base, i);
-      if (!functions_.contains(name) && !taken_.functions.contains(name) && !taken_.prim_funcs.contains(name)) return name;
+      if (!functions_.contains(name) && !taken_.contains(name)) return name;
     }
   }
 
-  const Module& taken_;
+  std::set<std::string, std::less<>> taken_;
   std::map<std::string, Function, std::less<>> functions_;
-  std::map<std::string, std::vector<Known>> by_base_;
+  std::unordered_multimap<uint64_t, const Function*> by_hash_;
+  std::map<std::string, size_t> with_base_;  // how many there are
 };
 
 /// Rewrites one function into calls of its groups.
 class FunctionFuser {
  public:
-  FunctionFuser(Module& out, FusedFunctions& fused, const Function& from, const PassOptions& options)
-      : rewriter_(out, from),
-        out_(out),
+  FunctionFuser(Module& module, FusedFunctions& fused, Function from, const PassOptions& options)
+      : from_(std::move(from)),
+        rewriter_(module, from_),
+        module_(module),
         fused_(fused),
-        from_(from),
-        options_(options),
-        groups_(fusion_groups(from, options.opt_level == 0 ? 0 : options.fuse_max_nodes)),
-        node_of_value_(from.params.size(), kNone),
-        visited_(from.nodes.size()) {
-    for (uint32_t i = 0; i < from.nodes.size(); ++i) node_of_value_.insert(node_of_value_.end(), from.nodes[i].types.size(), i);
+        groups_(fusion_groups(from_, options.opt_level == 0 ? 0 : options.fuse_max_nodes)),
+        node_of_value_(from_.params.size(), kNone),
+        visited_(from_.nodes.size()),
+        param_of_(from_.value_count()),
+        in_kernel_(from_.value_count()) {
+    for (uint32_t i = 0; i < from_.nodes.size(); ++i) {
+      const Node& node = from_.nodes[i];
+      node_of_value_.insert(node_of_value_.end(), node.types.size(), i);
+      constant_inside_.push_back(node.kind == NodeKind::Constant && (is_simple_scalar(node) || options.link_params));
+    }
     find_outside_uses();
   }
 
   Function run() {
     for (uint32_t i = 0; i < from_.nodes.size(); ++i) {
-      const Node& node = from_.nodes[i];
+      Node& node = from_.nodes[i];
       if (node.op == &op::stop_fusion) {
         rewriter_.replace(node.result(), rewriter_(node.inputs[0]));
       } else if (node.kind == NodeKind::Op) {
-        if (groups_[i] == i) emit_call(node);
+        if (groups_[i] == i) emit_call(i);
       } else if (node.kind != NodeKind::Constant || is_read_outside(node)) {
         rewriter_.keep(node);
       }
@@ -126,18 +139,13 @@ class FunctionFuser {
     std::vector<uint32_t> nodes;
   };
 
-  bool is_constant_inside(const Node& node) const {
-    return node.kind == NodeKind::Constant && (is_simple_scalar(node) || options_.link_params);
-  }
-
   void find_outside_uses() {
     read_outside_.resize(from_.value_count());
     for (uint32_t i = 0; i < from_.nodes.size(); ++i)
       for (ValueId v : from_.nodes[i].inputs) {
         uint32_t producer = node_of_value_[v.index];
         bool in_kernel = from_.nodes[i].kind == NodeKind::Op && from_.nodes[i].op != &op::stop_fusion;
-        bool inside =
-            producer != kNone && in_kernel && (groups_[producer] == groups_[i] || is_constant_inside(from_.nodes[producer]));
+        bool inside = producer != kNone && in_kernel && (groups_[producer] == groups_[i] || constant_inside_[producer]);
         if (!inside) read_outside_[v.index] = true;
       }
     for (ValueId v : from_.results) read_outside_[v.index] = true;
@@ -152,7 +160,6 @@ class FunctionFuser {
   /// Depth first from the last operator, operands in order.
   Group collect(uint32_t last) {
     Group group;
-    std::set<uint32_t> params;
     std::vector<std::pair<uint32_t, size_t>> stack = {{last, 0}};
     while (!stack.empty()) {
       auto& [index, next] = stack.back();
@@ -164,9 +171,9 @@ class FunctionFuser {
       }
       ValueId v = node.inputs[next++];
       uint32_t producer = node_of_value_[v.index];
-      bool inside = producer != kNone && (groups_[producer] == last || is_constant_inside(from_.nodes[producer]));
+      bool inside = producer != kNone && (groups_[producer] == last || constant_inside_[producer]);
       if (!inside) {
-        if (params.insert(v.index).second) group.params.push_back(v);
+        if (std::exchange(param_of_[v.index], last + 1) != last + 1) group.params.push_back(v);
       } else if (visited_[producer] != last + 1) {
         visited_[producer] = last + 1;
         stack.push_back({producer, 0});
@@ -175,69 +182,67 @@ class FunctionFuser {
     return group;
   }
 
-  Function build(const Group& group, const Node& last, std::vector<ValueId>& outside_results) const {
-    graph::Builder builder(out_, "");
-    std::unordered_map<uint32_t, ValueId> map;
-    for (ValueId v : group.params) map[v.index] = builder.param("", type(v));
+  /// The function of a group, which takes the group's operators over; constants may be in other groups too.
+  Function build(const Group& group, const std::vector<ValueId>& results) {
+    graph::Builder builder(module_, "");
+    builder.reserve(group.nodes.size());
+    for (ValueId v : group.params) in_kernel_[v.index] = builder.param("", rewriter_.builder().type(rewriter_(v)));
     for (uint32_t index : group.nodes) {
-      Node node = from_.nodes[index];
-      for (ValueId& v : node.inputs) v = map.at(v.index);
+      Node& old = from_.nodes[index];
+      uint32_t first = old.first_result, count = static_cast<uint32_t>(old.types.size());
+      Node node = old.kind == NodeKind::Constant ? old : std::move(old);
+      for (ValueId& v : node.inputs) v = in_kernel_[v.index];
       node.attrs.erase(std::string(graph::kMemoryAttr));  // the call has it
-      auto results = builder.append(std::move(node));
-      for (uint32_t i = 0; i < results.size(); ++i) map[from_.nodes[index].first_result + i] = results[i];
+      ValueId added = builder.add(std::move(node));
+      for (uint32_t i = 0; i < count; ++i) in_kernel_[first + i] = {added.index + i};
     }
-    std::vector<ValueId> results;
-    for (uint32_t i = 0; i < last.types.size(); ++i)
-      if (ValueId v = last.result(i); read_outside_[v.index]) {
-        outside_results.push_back(v);
-        results.push_back(map.at(v.index));
-      }
-    Function function = builder.finish(std::move(results));
+    std::vector<ValueId> returned;
+    for (ValueId v : results) returned.push_back(in_kernel_[v.index]);
+    Function function = builder.finish(std::move(returned));
     function.attrs["primitive"] = true;
     return function;
   }
 
-  void emit_call(const Node& last) {
-    Group group = collect(node_of_value_[last.first_result]);
-    std::vector<ValueId> outside_results;
-    Function function = build(group, last, outside_results);
+  void emit_call(uint32_t index) {
+    const Node& last = from_.nodes[index];
     Node call;
     call.kind = NodeKind::Call;
-    call.inputs = rewriter_(group.params);
     call.name = last.name;
     call.span = last.span;
     if (std::string place = graph::place_of_node(last); !place.empty()) call.attrs[std::string(graph::kMemoryAttr)] = place;
-    for (ValueId v : outside_results) call.types.push_back(type(v));
-    call.callee = fused_.add(std::move(function));
-    auto results = rewriter_.builder().append(std::move(call));
-    for (size_t i = 0; i < results.size(); ++i) rewriter_.replace(outside_results[i], results[i]);
+    std::vector<ValueId> results;
+    for (uint32_t i = 0; i < last.types.size(); ++i)
+      if (read_outside_[last.first_result + i]) {
+        results.push_back(last.result(i));
+        call.types.push_back(last.types[i]);
+      }
+    Group group = collect(index);
+    call.inputs = rewriter_(group.params);
+    call.callee = fused_.add(build(group, results));
+    ValueId first = rewriter_.builder().add(std::move(call));
+    for (uint32_t i = 0; i < results.size(); ++i) rewriter_.replace(results[i], {first.index + i});
   }
 
-  const TensorType& type(ValueId v) const {
-    uint32_t producer = node_of_value_[v.index];
-    if (producer == kNone) return from_.params[v.index].type;
-    return from_.nodes[producer].types[v.index - from_.nodes[producer].first_result];
-  }
-
+  Function from_;  // gives its operators away
   graph::Rewriter rewriter_;
-  Module& out_;
+  Module& module_;
   FusedFunctions& fused_;
-  const Function& from_;
-  const PassOptions& options_;
   std::vector<uint32_t> groups_;
   std::vector<uint32_t> node_of_value_;
-  std::vector<uint32_t> visited_;  // 1 + the group that reached a node last
+  std::vector<bool> constant_inside_;  // by node: each kernel that reads it has its own
+  std::vector<uint32_t> visited_;      // by node, 1 + the group that reached it last
+  std::vector<uint32_t> param_of_;     // by value, 1 + the group that took it as a parameter last
+  std::vector<ValueId> in_kernel_;     // by value, what stands for it in the group at hand
   std::vector<bool> read_outside_;
 };
 
-Module run(const Module& module, const PassOptions& options) {
+Module run(Module module, const PassOptions& options) {
   FusedFunctions fused(module);
-  Module out = map_functions(module, [&](Module& copy, const Function& function) {
-    Function live = remove_dead_nodes(copy, function);
-    return FunctionFuser(copy, fused, live, options).run();
+  module = map_functions(std::move(module), [&](Module& whole, Function function) {
+    return FunctionFuser(whole, fused, remove_dead_nodes(std::move(function)), options).run();
   });
-  out.functions.merge(fused.functions());
-  return out;
+  module.functions.merge(fused.functions());
+  return module;
 }
 
 }  // namespace

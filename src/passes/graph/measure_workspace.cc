@@ -141,12 +141,11 @@ void note(Attributed& function, std::optional<int64_t> bytes) {
     function.attrs.erase(std::string(kAttribute));
 }
 
-Module run(const Module& module, const PassOptions&) {
-  Module out = module;
-  for (auto& [name, function] : out.prim_funcs) note(function, LoopSide().measure(function));
-  for (auto& [name, function] : out.functions)
-    if (!function.primitive()) note(function, GraphSide(out, function).measure());
-  return out;
+Module run(Module module, const PassOptions&) {
+  for (auto& [name, function] : module.prim_funcs) note(function, LoopSide().measure(function));
+  for (auto& [name, function] : module.functions)
+    if (!function.primitive()) note(function, GraphSide(module, function).measure());
+  return module;
 }
 
 }  // namespace

@@ -267,28 +267,28 @@ void inline_call(graph::Rewriter& rewriter, const Node& call, const Function& ca
 
 }  // namespace
 
-Module partition(const Module& module, const PartitionRequest& request) {
+Module partition(Module module, const PartitionRequest& request) {
   Names names(module);
   std::vector<Function> made;
-  Module out = map_functions(module, [&](Module& copy, const Function& function) {
-    Function live = remove_dead_nodes(copy, function);
+  Module out = map_functions(std::move(module), [&](Module& whole, Function function) {
+    Function live = remove_dead_nodes(std::move(function));
     Units units = request.units(live);
     if (units.empty()) return live;
-    return remove_dead_nodes(copy, Partitioner(copy, live, request, units, names, made).run());
+    return remove_dead_nodes(Partitioner(whole, live, request, units, names, made).run());
   });
   for (Function& function : made) out.functions.emplace(function.name, std::move(function));
   return out;
 }
 
-Module inline_external(const Module& module) {
-  Module out = map_functions(module, [&](Module& copy, const Function& function) {
-    graph::Rewriter rewriter(copy, function);
-    for (const Node& node : function.nodes) {
-      auto callee = node.kind == NodeKind::Call ? module.functions.find(node.callee) : module.functions.end();
-      if (callee != module.functions.end() && is_external(callee->second))
+Module inline_external(Module module) {
+  Module out = map_functions(std::move(module), [](Module& whole, Function function) {
+    graph::Rewriter rewriter(whole, function);
+    for (Node& node : function.nodes) {
+      auto callee = node.kind == NodeKind::Call ? whole.functions.find(node.callee) : whole.functions.end();
+      if (callee != whole.functions.end() && is_external(callee->second))
         inline_call(rewriter, node, callee->second);
       else
-        rewriter.keep(node);
+        rewriter.keep(std::move(node));
     }
     return rewriter.finish();
   });

@@ -22,9 +22,9 @@ struct PartitionRequest {
 /// Makes a function of each region, marked `primitive`, `external` and `symbol`, called by name. Its parameters are what it reads
 /// from outside, in the order of first use; the constants it reads are inside; its results are what is read outside. A region's
 /// symbol is its function's name, `<generator>_<n>`, unused in the module. Primitive and external functions stay as they are.
-graph::Module partition(const graph::Module& module, const PartitionRequest& request);
+graph::Module partition(graph::Module module, const PartitionRequest& request);
 
 /// Puts the bodies of external functions where they are called.
-graph::Module inline_external(const graph::Module& module);
+graph::Module inline_external(graph::Module module);
 
 }  // namespace tenon::pass

@@ -27,46 +27,51 @@ using graph::Node;
 using graph::NodeKind;
 using graph::ValueId;
 
-Function apply_rules(Module& out, const Function& function) {
+/// Returns whether a rule applied.
+bool apply_rules(Module& module, Function& function) {
   std::vector<uint32_t> uses = graph::use_counts(function);
-  graph::Rewriter rewriter(out, function);
+  graph::Rewriter rewriter(module, function);
   graph::Builder& builder = rewriter.builder();
-  for (const Node& old : function.nodes) {
+  std::vector<bool> sole_reader;
+  bool changed = false;
+  for (Node& node : function.nodes) {
+    sole_reader.clear();
+    for (ValueId v : node.inputs) sole_reader.push_back(uses[v.index] == 1);
+    rewriter.rename(node);
     std::optional<ValueId> simpler;
-    if (old.kind == NodeKind::Op && old.types.size() == 1) {
-      Node node = old;
-      node.inputs = rewriter(old.inputs);
-      std::vector<bool> sole_reader;
-      for (ValueId v : old.inputs) sole_reader.push_back(uses[v.index] == 1);
-      builder.at(old.name, old.span);
+    if (node.kind == NodeKind::Op && node.types.size() == 1) {
+      builder.at(node.name, node.span);
       simpler = simplify_node(builder, node, sole_reader);
     }
+    changed |= simpler.has_value();
     if (simpler)
-      rewriter.replace(old.result(), *simpler);
+      rewriter.replace(node.result(), *simpler);
     else
-      rewriter.keep(old);
+      rewriter.add(std::move(node));
   }
-  return rewriter.finish();
+  function = rewriter.finish();
+  return changed;
 }
 
 /// Every rewrite lowers a cost or moves a transpose forward, so this is a guard, not a limit that is met.
 constexpr int kMaxRounds = 100;
 
-Function simplify_function(Module& out, const Function& function) {
-  Function current = remove_dead_nodes(out, function);
+Function simplify_function(Module& module, Function function) {
+  function = remove_dead_nodes(std::move(function));
   for (int round = 0; round < kMaxRounds; ++round) {
-    Function next = remove_dead_nodes(out, sink_transposes(out, remove_dead_nodes(out, apply_rules(out, current))));
-    if (next == current) {
-      next = transposes_to_reshapes(out, current);
-      if (next == current) break;
-    }
-    current = std::move(next);
+    bool changed = apply_rules(module, function);
+    if (changed) function = remove_dead_nodes(std::move(function));
+    changed |= sink_transposes(module, function);
+    if (changed)
+      function = remove_dead_nodes(std::move(function));
+    else if (!transposes_to_reshapes(module, function))
+      break;
   }
-  return current;
+  return function;
 }
 
-Module run(const Module& module, const PassOptions&) {
-  return map_functions(module, [](Module& out, const Function& function) { return simplify_function(out, function); });
+Module run(Module module, const PassOptions&) {
+  return map_functions(std::move(module), [](Module& whole, Function f) { return simplify_function(whole, std::move(f)); });
 }
 
 }  // namespace

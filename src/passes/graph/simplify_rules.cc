@@ -40,7 +40,7 @@ struct Site {
   int64_t integer(std::string_view name) const { return std::get<int64_t>(node.attrs.find(name)->second); }
   /// The node behind an operand if it is a use of `op`, else null. Valid until a node is appended.
   const Node* operand(size_t i, const OpDef& op) const {
-    const Node* def = builder.function().definition(in(i));
+    const Node* def = builder.definition(in(i));
     return def && def->kind == NodeKind::Op && def->op == &op ? def : nullptr;
   }
 };
@@ -97,14 +97,15 @@ Replacement simplify_cast(const Site& site) {
 }
 
 Replacement simplify_transpose(const Site& site) {
-  Ints axes = site.ints("axes");
+  const Ints& outer = site.ints("axes");
   if (const Node* inner = site.operand(0, op::transpose)) {
     const Ints& first = std::get<Ints>(inner->attrs.find("axes")->second);
-    for (int64_t& a : axes) a = first[static_cast<size_t>(a)];
+    Ints axes;
+    for (int64_t a : outer) axes.push_back(first[static_cast<size_t>(a)]);
     if (!std::is_sorted(axes.begin(), axes.end())) return site.builder.call1(op::transpose, {inner->inputs[0]}, {{"axes", axes}});
     return inner->inputs[0];
   }
-  if (std::is_sorted(axes.begin(), axes.end())) return site.in();
+  if (std::is_sorted(outer.begin(), outer.end())) return site.in();
   return std::nullopt;
 }
 
@@ -267,21 +268,32 @@ ValueId narrower(const Site& site, size_t i) {
   Array scalar = *site.builder.constant_value(site.in(i));
   scalar.shape.clear();
   scalar.bytes = scalar.bytes.first(static_cast<size_t>(byte_size(scalar.dtype)));
-  return site.builder.constant(std::move(scalar), site.builder.function().definition(site.in(i))->callee);
+  return site.builder.constant(std::move(scalar), site.builder.definition(site.in(i))->callee);
 }
 
-// add(broadcast_to(x), y) -> add(x, y), where y alone gives the result its shape; so for constants of one value.
-Replacement narrow_operands(const Site& site) {
+/// The shapes of the operands; nothing if one is not known.
+std::optional<std::vector<Shape>> operand_shapes(const Site& site) {
   std::vector<Shape> shapes;
   for (size_t i = 0; i < site.node.inputs.size(); ++i) {
     if (!site.in_type(i).is_static()) return std::nullopt;
     shapes.push_back(site.in_type(i).static_shape());
   }
+  return shapes;
+}
+
+// add(broadcast_to(x), y) -> add(x, y), where y alone gives the result its shape; so for constants of one value.
+Replacement narrow_operands(const Site& site) {
   bool onto_first = site.node.op == &op::clip || site.node.op == &op::prelu;
+  std::vector<Shape> shapes;  // once an operand may be narrower
   std::vector<ValueId> operands = site.node.inputs;
   for (size_t i = onto_first ? 1 : 0; i < operands.size(); ++i) {
     std::optional<Shape> lean = narrower_shape(site, i);
     if (!lean) continue;
+    if (shapes.empty()) {
+      std::optional<std::vector<Shape>> known = operand_shapes(site);
+      if (!known) return std::nullopt;
+      shapes = std::move(*known);
+    }
     std::swap(shapes[i], *lean);
     if (broadcast_extents(shapes) == site.type().static_shape())
       operands[i] = narrower(site, i);

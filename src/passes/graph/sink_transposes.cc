@@ -113,7 +113,8 @@ bool is_reduction(const Node& node) { return node.op->fusion == Fusion::Reductio
 
 class Sinker {
  public:
-  Sinker(Module& module, const Function& from) : from_(from), rewriter_(module, from), pending_(from.value_count()) {
+  Sinker(Module& module, Function& from)
+      : from_(from), rewriter_(module, from), pending_(from.value_count()), kept_(from.nodes.size()) {
     definition_.assign(from.params.size(), kNone);
     for (uint32_t i = 0; i < from.nodes.size(); ++i) definition_.insert(definition_.end(), from.nodes[i].types.size(), i);
     region_of_value_.assign(from.value_count(), kNone);
@@ -121,7 +122,8 @@ class Sinker {
     base_.resize(from.value_count());
   }
 
-  Function run() {
+  /// Returns whether the function changed.
+  bool run() {
     for (uint32_t i = 0; i < from_.nodes.size(); ++i) analyse(i);
     for (ValueId v : from_.results) charge_materialized(v);
     for (uint32_t r = 0; r < regions_.size(); ++r)
@@ -130,7 +132,10 @@ class Sinker {
     rewriter_.builder().fold_up_to(std::numeric_limits<int64_t>::max());
     for (uint32_t i = 0; i < from_.nodes.size(); ++i) rewrite(i);
     for (ValueId v : from_.results) materialize(v);
-    return rewriter_.finish();
+    Function out = rewriter_.finish();
+    bool changed = differs(out);
+    from_ = std::move(out);
+    return changed;
   }
 
  private:
@@ -287,11 +292,13 @@ class Sinker {
 
   // The second walk.
   void rewrite(uint32_t index) {
-    const Node& node = from_.nodes[index];
+    Node& node = from_.nodes[index];
     auto plan = plans_.find(index);
     if (plan == plans_.end() || !gains(plan->second.region)) {
       for (ValueId v : node.inputs) materialize(v);
-      rewriter_.keep(node);
+      for (ValueId v : node.inputs) rewired_ |= rewriter_(v) != v;
+      kept_[index] = true;
+      rewriter_.keep(std::move(node));
       return;
     }
     rewriter_.builder().at(node.name, node.span);
@@ -313,8 +320,7 @@ class Sinker {
       return rewriter_(v);
     }
     graph::Builder& builder = rewriter_.builder();
-    bool same_rank = type(v).shape.size() == plan.moved.size();
-    if (same_rank && is_pending(v) && gains(region_of_value_[v.index]))
+    if (is_pending(v) && gains(region_of_value_[v.index]) && type(v).shape.size() == plan.moved.size())
       return transposed(base_[v.index], compose(pending_[v.index], plan.moved));
     materialize(v);
     ValueId x = rewriter_(v);
@@ -339,7 +345,18 @@ class Sinker {
     rewriter_.replace(v, transposed(base_[v.index], pending_[v.index]));
   }
 
-  const Function& from_;
+  /// Whether `out` is another function than the old one, whose kept nodes are in it.
+  bool differs(const Function& out) const {
+    if (rewired_ || out.nodes.size() != from_.nodes.size() || out.results != from_.results) return true;
+    for (size_t i = 0; i < out.nodes.size(); ++i) {
+      const Node &now = out.nodes[i], &old = from_.nodes[i];
+      bool same = kept_[i] || (same_computation(now, old) && now.types == old.types && now.name == old.name);
+      if (!same || now.first_result != old.first_result) return true;
+    }
+    return false;
+  }
+
+  Function& from_;  // gives its nodes away in the second walk
   graph::Rewriter rewriter_;
   std::vector<Perm> pending_;         // by value of `from`; empty for none
   std::vector<uint32_t> definition_;  // the node; kNone for a parameter
@@ -348,26 +365,37 @@ class Sinker {
   std::vector<ValueId> base_;       // what a pending transpose applies to, in the new function
   std::map<uint32_t, Plan> plans_;  // by node
   std::vector<Region> regions_;
+  std::vector<bool> kept_;  // by node: it is in the new function
+  bool rewired_ = false;    // a kept node reads something else
 };
+
+bool is_transpose(const Node& node) { return node.kind == NodeKind::Op && node.op == &op::transpose; }
+
+bool is_reshape(const Node& node) {
+  return is_transpose(node) && node.types[0].is_static() && moves_nothing(node.types[0], ints(node.attrs, "axes"));
+}
 
 }  // namespace
 
-Function sink_transposes(Module& module, const Function& function) { return Sinker(module, function).run(); }
+bool sink_transposes(Module& module, Function& function) {
+  bool any = std::any_of(function.nodes.begin(), function.nodes.end(), is_transpose);
+  return any && Sinker(module, function).run();
+}
 
-Function transposes_to_reshapes(Module& module, const Function& function) {
+bool transposes_to_reshapes(Module& module, Function& function) {
+  if (std::none_of(function.nodes.begin(), function.nodes.end(), is_reshape)) return false;
   graph::Rewriter rewriter(module, function);
-  for (const Node& node : function.nodes) {
-    bool moves = node.kind != NodeKind::Op || node.op != &op::transpose || !node.types[0].is_static() ||
-                 !moves_nothing(node.types[0], ints(node.attrs, "axes"));
-    if (moves) {
-      rewriter.keep(node);
+  for (Node& node : function.nodes) {
+    if (!is_reshape(node)) {
+      rewriter.keep(std::move(node));
       continue;
     }
     rewriter.builder().at(node.name, node.span);
     ValueId x = rewriter(node.inputs[0]);
     rewriter.replace(node.result(), rewriter.builder().call1(op::reshape, {x}, {{"shape", node.types[0].static_shape()}}));
   }
-  return rewriter.finish();
+  function = rewriter.finish();
+  return true;
 }
 
 }  // namespace tenon::pass

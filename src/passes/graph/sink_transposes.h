@@ -9,9 +9,11 @@ namespace tenon::pass {
 /// Computes element-wise operators, reductions, joins and cuts that read a transposed value on the value before it was
 /// transposed, and transposes their result. Done for each connected region of such operators in which it moves fewer
 /// bytes or takes fewer transposes, or leaves both and adds none. Constants are transposed at once and added to `module`.
-graph::Function sink_transposes(graph::Module& module, const graph::Function& function);
+/// Returns whether that changed anything.
+bool sink_transposes(graph::Module& module, graph::Function& function);
 
-/// A transpose that moves only axes of extent 1 leaves the elements where they are: it becomes a reshape.
-graph::Function transposes_to_reshapes(graph::Module& module, const graph::Function& function);
+/// A transpose that moves only axes of extent 1 leaves the elements where they are: it becomes a reshape. Returns whether there
+/// was one.
+bool transposes_to_reshapes(graph::Module& module, graph::Function& function);
 
 }  // namespace tenon::pass
