@@ -10,8 +10,8 @@ namespace {
 constexpr size_t kBeginning = 4096;
 
 Hash128 hash_beginning(std::span<const std::byte> bytes) {
-  uint64_t size = bytes.size();
-  return hash128_of_parts({std::as_bytes(std::span(&size, 1)), bytes.first(std::min(bytes.size(), kBeginning))});
+  Hash128 hash = hash128(bytes.first(std::min(bytes.size(), kBeginning)));
+  return {hash.high, hash_combine(hash.low, bytes.size())};
 }
 
 }  // namespace

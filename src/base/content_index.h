@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
+#include <unordered_map>
 
 #include "base/hash.h"
 
@@ -25,8 +25,11 @@ class ContentIndex {
     size_t number;
     bool hashed;  // in by_content_ too
   };
-  std::map<Hash128, First> by_beginning_;
-  std::map<Hash128, size_t> by_content_;
+  struct Low {
+    size_t operator()(const Hash128& hash) const { return hash.low; }
+  };
+  std::unordered_map<Hash128, First, Low> by_beginning_;
+  std::unordered_map<Hash128, size_t, Low> by_content_;
   size_t count_ = 0;
 };
 

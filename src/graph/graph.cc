@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <climits>
 
+#include "base/hash.h"
 #include "graph/op_def.h"
 
 namespace tenon::graph {
@@ -70,28 +72,40 @@ std::optional<std::vector<Array>> fold_node(const OpDef& op, std::span<const Arr
   return op.fold(CallSite(op, input_types, attrs, outputs), inputs);
 }
 
-using Constants = decltype(Module::constants);
+/// Equal for equal arrays.
+static uint64_t beginning_hash(const Array& array) {
+  constexpr size_t kBeginning = 4096;
+  auto beginning = array.bytes.first(std::min(array.bytes.size(), kBeginning));
+  return hash_combine(hash64({reinterpret_cast<const char*>(beginning.data()), beginning.size()}), array.bytes.size());
+}
 
-/// The first entry among `hint`, `hint_1`, … that is free or holds an equal array.
-static Constants::iterator find_or_add(Module& module, Array data, std::string_view hint) {
+ConstantTable::Entries::iterator ConstantTable::add(Array data, std::string_view hint) {
   std::string name(hint);
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   if (name.empty()) name = "c";
-  size_t base = name.size();
-  for (int i = 1;; ++i) {
-    auto [entry, is_new] = module.constants.try_emplace(name, std::move(data));
+  auto [plain, is_first] = entries_.try_emplace(name, std::move(data));
+  if (is_first || plain->second == data) return plain;
+  Series& series = series_[name];
+  uint64_t hash = beginning_hash(data);
+  auto numbered = [&](int number) { return name + '_' + std::to_string(number); };
+  int first = INT_MAX;
+  for (auto [it, end] = series.by_beginning.equal_range(hash); it != end; ++it)
+    if (it->second < first && entries_.find(numbered(it->second))->second == data) first = it->second;
+  if (first != INT_MAX) return entries_.find(numbered(first));
+  for (;;) {
+    int number = series.next++;
+    auto [entry, is_new] = entries_.try_emplace(numbered(number), std::move(data));
+    series.by_beginning.emplace(beginning_hash(entry->second), number);
     if (is_new || entry->second == data) return entry;
-    name.resize(base);
-    name += '_' + std::to_string(i);
   }
 }
 
 std::string add_constant(Module& module, Array data, std::string_view hint) {
-  return find_or_add(module, std::move(data), hint)->first;
+  return ConstantTable(module).add(std::move(data), hint)->first;
 }
 
-static Node constant_node(const Constants::value_type& entry) {
+static Node constant_node(const ConstantTable::Entries::value_type& entry) {
   Node node;
   node.kind = NodeKind::Constant;
   node.callee = entry.first;
@@ -99,7 +113,9 @@ static Node constant_node(const Constants::value_type& entry) {
   return node;
 }
 
-Builder::Builder(Module& module, std::string function_name) : module_(module) { function_.name = std::move(function_name); }
+Builder::Builder(Module& module, std::string function_name) : module_(module), constants_(module) {
+  function_.name = std::move(function_name);
+}
 
 ValueId Builder::param(std::string name, TensorType type) {
   check(function_.nodes.empty(), "parameters come before nodes");
@@ -109,11 +125,11 @@ ValueId Builder::param(std::string name, TensorType type) {
 }
 
 std::vector<ValueId> Builder::call(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs) {
-  std::vector<TensorType> operand_types;
-  for (ValueId v : inputs) operand_types.push_back(type(v));
+  std::vector<const TensorType*> operand_types;
+  for (ValueId v : inputs) operand_types.push_back(&type(v));
   Node node;
   node.op = &op;
-  node.types = infer_types(op, operand_types, attrs, node_name_, span_);
+  node.types = infer_types(op, std::move(operand_types), attrs, node_name_, span_);
   if (fold_limit_ > 0 && op.fold)
     if (auto constants = constant_values(inputs))
       if (auto folded = fold_node(op, *constants, node.types, attrs, fold_limit_)) {
@@ -134,11 +150,11 @@ ValueId Builder::call1(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs
   return results[0];
 }
 
-ValueId Builder::add(Node node) {
+ValueId Builder::add(Node&& node) {
   static_assert(std::is_nothrow_move_constructible_v<Node>, "types stay where they are while the list of nodes grows");
   ValueId first{static_cast<uint32_t>(definition_.size())};
   node.first_result = first.index;
-  definition_.insert(definition_.end(), node.types.size(), static_cast<uint32_t>(function_.nodes.size()));
+  for (size_t i = 0; i < node.types.size(); ++i) definition_.push_back(static_cast<uint32_t>(function_.nodes.size()));
   function_.nodes.push_back(std::move(node));
   return first;
 }
@@ -151,7 +167,7 @@ std::vector<ValueId> Builder::append(Node node) {
 }
 
 ValueId Builder::constant(Array data, std::string_view name_hint) {
-  return add(constant_node(*find_or_add(module_, std::move(data), name_hint)));
+  return add(constant_node(*constants_.add(std::move(data), name_hint)));
 }
 
 ValueId Builder::constant_ref(const std::string& entry) {
@@ -221,7 +237,7 @@ void Rewriter::rename(Node& old) const {
   for (ValueId& v : old.inputs) v = map_[v.index];
 }
 
-void Rewriter::add(Node renamed) {
+void Rewriter::add(Node&& renamed) {
   uint32_t old = renamed.first_result, count = static_cast<uint32_t>(renamed.types.size());
   ValueId first = builder_.add(std::move(renamed));
   for (uint32_t i = 0; i < count; ++i) map_[old + i] = {first.index + i};

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/array.h"
@@ -86,6 +87,25 @@ bool operator==(const Module& a, const Module& b);
 /// For each value, how many node inputs and function results read it.
 std::vector<uint32_t> use_counts(const Function& function);
 
+/// Adds arrays to the constant table of a module.
+class ConstantTable {
+ public:
+  using Entries = decltype(Module::constants);
+
+  explicit ConstantTable(Module& module) : entries_(module.constants) {}
+  /// The first entry among `hint`, `hint_1`, … that is free or holds an equal array. What was seen of such a series is
+  /// remembered, so that a long one is not searched again; entries may not be taken away meanwhile.
+  Entries::iterator add(Array data, std::string_view hint);
+
+ private:
+  struct Series {
+    int next = 1;                                         // the first number not looked at
+    std::unordered_multimap<uint64_t, int> by_beginning;  // numbers by a hash of what the entry holds
+  };
+  Entries& entries_;
+  std::unordered_map<std::string, Series> series_;  // by the name without a number, which is taken
+};
+
 /// Appends nodes to a function; types are computed as each node is built.
 class Builder {
  public:
@@ -99,7 +119,7 @@ class Builder {
   /// The one result of an operator that has one.
   ValueId call1(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs = {});
   /// A node as it stands, types included; only its value ids are assigned here. Returns the first of its results.
-  ValueId add(Node node);
+  ValueId add(Node&& node);
   /// The same for who wants all results.
   std::vector<ValueId> append(Node node);
   /// Adds an entry to the constant table (equal arrays share one) and a node that reads it.
@@ -128,6 +148,7 @@ class Builder {
 
  private:
   Module& module_;
+  ConstantTable constants_;
   Function function_;
   std::vector<uint32_t> definition_;  // node index by value; of a parameter without meaning
   int64_t fold_limit_ = 0;
@@ -140,7 +161,7 @@ class Builder {
 std::optional<std::vector<Array>> fold_node(const OpDef& op, std::span<const Array> inputs, std::span<const TensorType> outputs,
                                             const Attrs& attrs, int64_t max_bytes);
 
-/// Adds an array to a constant table under `hint`, `hint_1`, …; an equal array already there is reused. Returns its name.
+/// ConstantTable::add for one array. Returns the entry's name.
 std::string add_constant(Module& module, Array data, std::string_view hint);
 
 /// Builds the new version of one function by walking the old one in order.
@@ -152,7 +173,7 @@ class Rewriter {
   /// The same in two steps: gives the node the inputs that it has in the new function; adds such a node, whose results stand for
   /// those that it had.
   void rename(Node& old) const;
-  void add(Node renamed);
+  void add(Node&& renamed);
   /// Uses of the old value become uses of a new one.
   void replace(ValueId old, ValueId with) { map_[old.index] = with; }
   /// The new value that stands for an old one.

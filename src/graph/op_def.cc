@@ -65,6 +65,7 @@ void check_attrs(const OpDef& op, Attrs& attrs) {
                                   .expected = std::move(expected),
                                   .found = std::move(found)});
   };
+  size_t known_attrs = 0;
   for (const auto& [name, value] : attrs) {
     if (name == kMemoryAttr && std::holds_alternative<std::string>(value)) continue;  // any node may have it
     auto spec = std::find_if(op.attrs.begin(), op.attrs.end(), [&](const AttrSpec& s) { return s.name == name; });
@@ -77,7 +78,9 @@ void check_attrs(const OpDef& op, Attrs& attrs) {
     if (value.index() != static_cast<size_t>(spec->kind))
       fail("attribute-kind", fmt::format("attribute `{}` has the wrong kind", name), std::string(kind_name(spec->kind)),
            std::string(kind_name(static_cast<AttrKind>(value.index()))));
+    ++known_attrs;
   }
+  if (known_attrs == op.attrs.size()) return;
   for (const AttrSpec& spec : op.attrs) {
     if (attrs.contains(spec.name)) continue;
     if (!spec.default_value)
@@ -105,9 +108,9 @@ void CallSite::unsupported(int operand, std::string code, std::string reason) co
   throw CompileError(operand_error(*this, operand, std::move(code), std::move(reason), ErrorKind::Unsupported));
 }
 
-[[noreturn]] static void fail_operand_count(const OpDef& op, std::span<const TensorType> inputs) {
+[[noreturn]] static void fail_operand_count(const OpDef& op, std::span<const TensorType* const> inputs) {
   std::string given;
-  for (const TensorType& type : inputs) given += (given.empty() ? ": " : ", ") + to_string(type);
+  for (const TensorType* type : inputs) given += (given.empty() ? ": " : ", ") + to_string(*type);
   throw CompileError(Diagnostic{.code = "operand-count",
                                 .message = fmt::format("{} operands given{}", inputs.size(), given),
                                 .node = std::string(op.name),
@@ -115,15 +118,26 @@ void CallSite::unsupported(int operand, std::string code, std::string reason) co
                                 .found = std::to_string(inputs.size())});
 }
 
+std::vector<const TensorType*> pointers_to(std::span<const TensorType> types) {
+  std::vector<const TensorType*> out;
+  for (const TensorType& type : types) out.push_back(&type);
+  return out;
+}
+
 std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs, Attrs& attrs,
+                                    const std::string& node_name, const Span& span) {
+  return infer_types(op, pointers_to(inputs), attrs, node_name, span);
+}
+
+std::vector<TensorType> infer_types(const OpDef& op, std::vector<const TensorType*> inputs, Attrs& attrs,
                                     const std::string& node_name, const Span& span) {
   try {
     size_t declared = op.inputs.size();
     bool count_fits = op.variadic ? inputs.size() >= declared : inputs.size() == declared;
     if (!count_fits) fail_operand_count(op, inputs);
     check_attrs(op, attrs);
-    CallSite call(op, inputs, attrs);
-    if (!inputs.empty() && !contains(op.dtypes, inputs[0].dtype))
+    CallSite call(op, std::move(inputs), attrs);
+    if (call.input_count() > 0 && !contains(op.dtypes, call.in(0).dtype))
       call.unsupported(0, "operand-dtype",
                        op.dtype_note.empty() ? "a dtype that this operator takes" : std::string(op.dtype_note));
     return op.infer(call);

@@ -52,15 +52,19 @@ inline constexpr DTypeSet kIntegers = kNumeric & ~kFloats;
 inline constexpr DTypeSet kBool = dtypes({DType::Bool});
 constexpr bool contains(DTypeSet set, DType d) { return set >> static_cast<int>(d) & 1; }
 
+/// Of types that lie side by side.
+std::vector<const TensorType*> pointers_to(std::span<const TensorType> types);
+
 /// One use of an operator, as `infer` and `compute` see it. Attributes have passed the schema: every one is present.
 class CallSite {
  public:
+  CallSite(const OpDef& op, std::vector<const TensorType*> inputs, const Attrs& attrs, std::span<const TensorType> outputs = {})
+      : op_(op), inputs_(std::move(inputs)), attrs_(attrs), outputs_(outputs) {}
   CallSite(const OpDef& op, std::span<const TensorType> inputs, const Attrs& attrs, std::span<const TensorType> outputs = {})
-      : op_(op), inputs_(inputs), attrs_(attrs), outputs_(outputs) {}
+      : CallSite(op, pointers_to(inputs), attrs, outputs) {}
   const OpDef& op() const { return op_; }
   size_t input_count() const { return inputs_.size(); }
-  const TensorType& in(size_t i) const { return inputs_[i]; }
-  std::span<const TensorType> inputs() const { return inputs_; }
+  const TensorType& in(size_t i) const { return *inputs_[i]; }
   /// Result types; only in `compute`.
   const TensorType& out(size_t i = 0) const { return outputs_[i]; }
   bool flag(std::string_view name) const;
@@ -76,7 +80,7 @@ class CallSite {
 
  private:
   const OpDef& op_;
-  std::span<const TensorType> inputs_;
+  std::vector<const TensorType*> inputs_;
   const Attrs& attrs_;
   std::span<const TensorType> outputs_;
 };
@@ -103,6 +107,8 @@ struct OpDef {
 };
 
 /// Checks operand count, dtype and attributes (filling defaults) and infers. `node_name` and `span` go into errors.
+std::vector<TensorType> infer_types(const OpDef& op, std::vector<const TensorType*> inputs, Attrs& attrs,
+                                    const std::string& node_name, const Span& span);
 std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs, Attrs& attrs,
                                     const std::string& node_name, const Span& span);
 

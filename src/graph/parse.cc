@@ -285,9 +285,9 @@ std::vector<ValueId> FunctionParser::build_op(const Line& line) {
   node.attrs = line.attrs;
   node.name = line.name;
   node.span = cursor_.span(line.verb);
-  std::vector<TensorType> operands;
-  for (ValueId v : line.inputs) operands.push_back(builder_.type(v));
-  node.types = infer_types(*op, operands, node.attrs, node.name, node.span);
+  std::vector<const TensorType*> operands;
+  for (ValueId v : line.inputs) operands.push_back(&builder_.type(v));
+  node.types = infer_types(*op, std::move(operands), node.attrs, node.name, node.span);
   check_types(line, node.types);
   return builder_.append(std::move(node));
 }

@@ -11,7 +11,6 @@
 //
 // Needs inferred types. Leaves unread table entries to `eliminate-dead`.
 #include <algorithm>
-#include <map>
 #include <unordered_map>
 
 #include "base/content_index.h"
@@ -32,12 +31,18 @@ using Entry = decltype(Module::constants)::value_type;
 /// For each entry of the constant table that holds the same array as one before it, by name, the first of these.
 std::unordered_map<std::string_view, const Entry*> repeated(const Module& module) {
   std::unordered_map<std::string_view, const Entry*> out;
-  std::map<std::tuple<size_t, DType, Shape>, const Entry*> by_content;
+  std::vector<std::vector<const Entry*>> by_content;  // of different types
   ContentIndex contents;
   for (const Entry& entry : module.constants) {
     const Array& array = entry.second;
-    auto [first, is_new] = by_content.try_emplace({contents.add(array.bytes), array.dtype, array.shape}, &entry);
-    if (!is_new) out.emplace(entry.first, first->second);
+    size_t content = contents.add(array.bytes);
+    by_content.resize(contents.size());
+    std::vector<const Entry*>& equal = by_content[content];
+    auto same_type = [&](const Entry* e) { return e->second.dtype == array.dtype && e->second.shape == array.shape; };
+    if (auto first = std::find_if(equal.begin(), equal.end(), same_type); first != equal.end())
+      out.emplace(entry.first, *first);
+    else
+      equal.push_back(&entry);
   }
   return out;
 }

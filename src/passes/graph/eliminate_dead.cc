@@ -9,7 +9,7 @@
 //
 // Every operator is a pure function, so a node whose results nobody reads is dead. A module without `main` is a library:
 // all its functions stay. Needs and leaves nothing else; parameters stay, since callers count on them.
-#include <set>
+#include <unordered_set>
 
 #include "passes/graph/functions.h"
 #include "passes/graph/passes.h"
@@ -25,7 +25,7 @@ using graph::ValueId;
 
 /// Names of the functions, loop functions and constants that are reached.
 struct Reached {
-  std::set<std::string_view> functions, constants;
+  std::unordered_set<std::string_view> functions, constants;
 };
 
 Reached reach(const Module& module) {

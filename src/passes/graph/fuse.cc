@@ -126,7 +126,7 @@ class FunctionFuser {
       } else if (node.kind == NodeKind::Op) {
         if (groups_[i] == i) emit_call(i);
       } else if (node.kind != NodeKind::Constant || is_read_outside(node)) {
-        rewriter_.keep(node);
+        rewriter_.keep(constant_inside_[i] ? node : std::move(node));
       }
     }
     return rewriter_.finish();

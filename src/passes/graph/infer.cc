@@ -25,15 +25,15 @@ std::string list(std::span<const TensorType> types) {
 }
 
 void check_function(Function& function, std::vector<Diagnostic>& found) {
-  std::vector<TensorType> types;
-  for (const graph::Param& p : function.params) types.push_back(p.type);
+  std::vector<const TensorType*> types;  // by value
+  for (const graph::Param& p : function.params) types.push_back(&p.type);
   for (Node& node : function.nodes) {
-    types.insert(types.end(), node.types.begin(), node.types.end());
+    for (const TensorType& type : node.types) types.push_back(&type);
     if (node.kind != NodeKind::Op) continue;
-    std::vector<TensorType> operands;
+    std::vector<const TensorType*> operands;
     for (graph::ValueId v : node.inputs) operands.push_back(types[v.index]);
     size_t given = node.attrs.size();  // what is left out is filled in
-    std::vector<TensorType> inferred = graph::infer_types(*node.op, operands, node.attrs, node.name, node.span);
+    std::vector<TensorType> inferred = graph::infer_types(*node.op, std::move(operands), node.attrs, node.name, node.span);
     if (inferred == node.types && node.attrs.size() == given) continue;
     found.push_back({.code = "type-mismatch",
                      .message = fmt::format("%{} has the type {}", node.first_result, list(node.types)),

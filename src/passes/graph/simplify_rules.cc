@@ -284,15 +284,16 @@ std::optional<std::vector<Shape>> operand_shapes(const Site& site) {
 // add(broadcast_to(x), y) -> add(x, y), where y alone gives the result its shape; so for constants of one value.
 Replacement narrow_operands(const Site& site) {
   bool onto_first = site.node.op == &op::clip || site.node.op == &op::prelu;
-  std::vector<Shape> shapes;  // once an operand may be narrower
-  std::vector<ValueId> operands = site.node.inputs;
-  for (size_t i = onto_first ? 1 : 0; i < operands.size(); ++i) {
+  std::vector<Shape> shapes;  // these two once an operand may be narrower
+  std::vector<ValueId> operands;
+  for (size_t i = onto_first ? 1 : 0; i < site.node.inputs.size(); ++i) {
     std::optional<Shape> lean = narrower_shape(site, i);
     if (!lean) continue;
     if (shapes.empty()) {
       std::optional<std::vector<Shape>> known = operand_shapes(site);
       if (!known) return std::nullopt;
       shapes = std::move(*known);
+      operands = site.node.inputs;
     }
     std::swap(shapes[i], *lean);
     if (broadcast_extents(shapes) == site.type().static_shape())
@@ -300,7 +301,7 @@ Replacement narrow_operands(const Site& site) {
     else
       std::swap(shapes[i], *lean);
   }
-  if (operands == site.node.inputs) return std::nullopt;
+  if (operands.empty() || operands == site.node.inputs) return std::nullopt;
   return site.builder.call1(*site.node.op, std::move(operands), site.node.attrs);
 }
 
