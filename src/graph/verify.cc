@@ -40,7 +40,8 @@ tir::VarMap bind_symbols(std::span<const TensorType> params, std::span<const Ten
   tir::VarMap symbols;
   for (size_t i = 0; i < params.size(); ++i)
     for (size_t axis = 0; axis < std::min(params[i].shape.size(), operands[i].shape.size()); ++axis)
-      if (const auto* symbol = tir::as<tir::Var>(params[i].shape[axis])) symbols.emplace(symbol->name, operands[i].shape[axis]);
+      if (const auto* symbol = tir::as<tir::Var>(params[i].shape[axis]))
+        symbols.try_emplace(symbol->name, operands[i].shape[axis]);
   return symbols;
 }
 

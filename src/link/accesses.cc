@@ -45,9 +45,10 @@ class Walk {
  private:
   void run(const Stmt& s) {
     if (const Seq* n = as<Seq>(s)) {
-      VarMap outer = values_;
+      bool declares = std::any_of(n->stmts.begin(), n->stmts.end(), [](const Stmt& child) { return as<Let>(child) != nullptr; });
+      VarMap outer = declares ? values_ : VarMap();
       for (const Stmt& child : n->stmts) run(child);
-      values_ = std::move(outer);
+      if (declares) values_ = std::move(outer);
     } else if (const For* n = as<For>(s)) {
       run_loop(*n);
     } else if (const Block* n = as<Block>(s)) {
@@ -120,7 +121,7 @@ class Walk {
 
   /// Each part once: a value of Lets used twice over, and so on, is a small graph but a huge tree.
   void add_loads(const Expr& e, Update& update, std::unordered_set<const ExprNode*>& seen) {
-    if (!seen.insert(e.get()).second) return;
+    if (!contains(e, ExprKind::Load) || !seen.insert(e.get()).second) return;
     const Load* l = as<Load>(e);
     if (l && is_param(l->buffer)) update.loads.push_back({l->buffer->name, flat_index(l->buffer, l->indices)});
     for_each_child(e, [&](const Expr& child) { add_loads(child, update, seen); });

@@ -117,18 +117,19 @@ bool safe(const Accesses& accesses, const Buffer& input, const Buffer& output) {
 }  // namespace
 
 std::vector<InPlace> in_place_pairs(const PrimFunc& function) {
-  Accesses accesses = accesses_of(function);
   std::vector<InPlace> pairs;
-  if (!accesses.understood) return pairs;
   auto inputs = static_cast<size_t>(function.num_inputs);
   for (size_t i = 0; i < inputs; ++i)
     for (size_t o = inputs; o < function.params.size(); ++o) {
       int64_t bytes = bytes_of(function.params[i]);
       bool same_elements = byte_size(function.params[i]->dtype) == byte_size(function.params[o]->dtype);
-      if (bytes > 0 && same_elements && bytes == bytes_of(function.params[o]) &&
-          safe(accesses, function.params[i], function.params[o]))
-        pairs.push_back({i, o - inputs});
+      if (bytes > 0 && same_elements && bytes == bytes_of(function.params[o])) pairs.push_back({i, o - inputs});
     }
+  if (pairs.empty()) return pairs;
+  Accesses accesses = accesses_of(function);
+  std::erase_if(pairs, [&](const InPlace& pair) {
+    return !accesses.understood || !safe(accesses, function.params[pair.input], function.params[inputs + pair.output]);
+  });
   return pairs;
 }
 

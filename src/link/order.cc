@@ -4,9 +4,9 @@
 #include "link/order.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "link/main_function.h"
 
@@ -41,18 +41,24 @@ int64_t scratch_bytes(const tir::PrimFunc& function) {
 class Touches {
  public:
   Touches(const graph::Module& module, const Function& main, const Liveness& live) : live_(live), planned_(live.regions.size()) {
+    std::unordered_map<const tir::PrimFunc*, int64_t> scratch_of;
     for (size_t r = 0; r < live.regions.size(); ++r) planned_[r] = live.regions[r].source == Source::Kernel;
     for (ValueId v : main.results)
       if (live.whole(v.index)) planned_[live.values[v.index].region] = false;  // the caller's memory
     for (const Node& node : main.nodes) {
-      std::set<uint32_t> touched;
+      std::vector<uint32_t>& touched = of_node.emplace_back();
       auto note = [&](uint32_t value) {
-        if (uint32_t region = live.values[value].region; planned_[region]) touched.insert(region);
+        uint32_t region = live.values[value].region;
+        if (planned_[region] && std::find(touched.begin(), touched.end(), region) == touched.end()) touched.push_back(region);
       };
       for (ValueId v : node.inputs) note(v.index);
       for (uint32_t k = 0; k < node.types.size(); ++k) note(node.first_result + k);
-      of_node.emplace_back(touched.begin(), touched.end());
-      scratch.push_back(node.kind == NodeKind::CallLowered && !is_view(node) ? scratch_bytes(kernel_of(module, node)) : 0);
+      scratch.push_back(0);
+      if (node.kind != NodeKind::CallLowered || is_view(node)) continue;
+      const tir::PrimFunc& kernel = kernel_of(module, node);
+      auto [known, is_new] = scratch_of.try_emplace(&kernel, 0);
+      if (is_new) known->second = scratch_bytes(kernel);
+      scratch.back() = known->second;
     }
   }
 
@@ -144,15 +150,24 @@ class ListSchedule {
   Outlook outlook_of(size_t first) const {
     constexpr int kSteps = 4;
     Outlook out;
-    std::map<uint32_t, size_t> touched;  // by region, how often on the way
+    std::vector<std::pair<uint32_t, size_t>> touched;  // regions, and how often on the way
     int64_t alive = 0, most = 0;
     size_t n = first;
     for (int step = 0; step < kSteps; ++step) {
-      for (uint32_t r : touches_.of_node[n])
-        if (touched[r]++ == 0 && !begun_[r]) alive += touches_.bytes(r);
+      auto place_of = [&](uint32_t region) {
+        return std::find_if(touched.begin(), touched.end(), [&](const auto& entry) { return entry.first == region; });
+      };
+      for (uint32_t r : touches_.of_node[n]) {
+        if (auto known = place_of(r); known != touched.end()) {
+          ++known->second;
+          continue;
+        }
+        touched.emplace_back(r, 1);
+        if (!begun_[r]) alive += touches_.bytes(r);
+      }
       most = std::max(most, alive + touches_.scratch[n]);
       for (uint32_t r : touches_.of_node[n])
-        if (touched[r] == left_[r]) alive -= touches_.bytes(r);
+        if (place_of(r)->second == left_[r]) alive -= touches_.bytes(r);
       if (alive < out.added) out = {alive, most};
       if (readers_[n].size() != 1 || waits_[readers_[n][0]] != 1) break;
       n = readers_[n][0];

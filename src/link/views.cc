@@ -42,18 +42,16 @@ bool collect(const Expr& value, const Update& update, const Ranges& ranges, std:
 using MovesOf = std::map<std::string, std::vector<Move>, std::less<>>;  // by output
 
 /// A quick look, since most functions compute something.
-bool only_copies(const PrimFunc& function) {
+bool only_copies(const Stmt& s) {
+  if (const Store* n = as<Store>(s)) return as<Load>(n->value) || as<Select>(n->value);
   bool copies = true;
-  visit(function.body, [&](const Stmt& s) {
-    const Store* n = as<Store>(s);
-    copies &= !n || as<Load>(n->value) || as<Select>(n->value);
-  });
+  for_each_child(s, [&](const Stmt& child) { copies = copies && only_copies(child); }, [](const Expr&) {});
   return copies;
 }
 
 /// Nothing if the function does anything else, or if a parameter's size is not known.
 std::optional<MovesOf> moves_of(const PrimFunc& function) {
-  if (!function.body || !only_copies(function)) return std::nullopt;
+  if (!function.body || !only_copies(function.body)) return std::nullopt;
   for (const Buffer& p : function.params)
     if (bytes_of(p) <= 0) return std::nullopt;
   Accesses accesses = accesses_of(function);

@@ -26,13 +26,10 @@ Buffer Layout::flat(const Buffer& buffer) const {
 Expr Layout::index(const Buffer& buffer, const std::vector<Expr>& indices, const Ranges& ranges) const {
   auto it = entries_.find(buffer->name);
   check(it != entries_.end(), "every buffer that a schedule touches has a flat form");
-  Expr sum(0);
-  int64_t stride = 1;
-  for (size_t i = indices.size(); i-- > it->second.dropped;) {
-    sum = indices[i] * Expr(stride) + sum;
-    stride *= int_value(buffer->shape[i]);
-  }
-  return simplify(sum, ranges);
+  size_t first = it->second.dropped;
+  std::vector<int64_t> strides(indices.size() - first, 1);
+  for (size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * int_value(buffer->shape[first + i]);
+  return simplify_sum(std::span(indices).subspan(first), strides, ranges);
 }
 
 Expr Body::expand_load(const Load& load, bool guarded) {
@@ -61,6 +58,7 @@ Expr Body::expand_load(const Load& load, bool guarded) {
 }
 
 Expr Body::expand(const Expr& e, bool guarded) {
+  if (!contains(e, ExprKind::Load) && !contains(e, ExprKind::Select)) return e;
   if (const Load* l = as<Load>(e)) return expand_load(*l, guarded);
   if (const Select* s = as<Select>(e)) {
     Expr condition = simplify(expand(s->condition, guarded), emission_.ranges);
@@ -91,6 +89,8 @@ struct Walks {
 Walks walks_of(const std::vector<Iter>& iters, const std::vector<Stmt>& stmts) {
   Walks walks;
   walks.opaque.resize(iters.size());
+  uint64_t names = 0;
+  for (const Iter& i : iters) names |= name_bit(Name(i.name).hash);
   auto add_index = [&](const Expr& index) {
     Affine sum = affine(index);
     std::vector<int64_t> row;
@@ -110,6 +110,7 @@ Walks walks_of(const std::vector<Iter>& iters, const std::vector<Stmt>& stmts) {
       }
       return;
     }
+    if (!contains(e, ExprKind::Load) && (e->names & names) == 0) return;
     if (const Var* v = as<Var>(e))
       for (size_t i = 0; i < iters.size(); ++i)
         if (iters[i].name == v->name) walks.opaque[i] = true;

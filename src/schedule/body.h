@@ -25,7 +25,7 @@ class Layout {
     Buffer flat;
     size_t dropped = 0;
   };
-  std::map<std::string, Entry, std::less<>> entries_;
+  NameMap<Entry> entries_;
 };
 
 /// What every nest of one function shares while it is emitted.
@@ -55,7 +55,7 @@ class Body {
   Expr expand(const Expr& e, bool guarded);
   Expr expand_load(const tir::Load& load, bool guarded);
   Emission& emission_;
-  std::map<std::string, Expr, std::less<>> bound_;
+  NameMap<Expr> bound_;
   std::unordered_map<Expr, Expr, tir::ExprHash, tir::ExprEqual> known_;
   std::vector<Stmt> stmts_;
 };

@@ -14,15 +14,6 @@ namespace tenon::schedule {
 
 using namespace tir;
 
-bool uses(const Expr& e, const std::string& name) {
-  bool found = false;
-  visit_exprs(e, [&](const Expr& x) {
-    const Var* v = as<Var>(x);
-    found |= v && v->name == name;
-  });
-  return found;
-}
-
 int64_t product(const std::vector<Iter>& iters) {
   int64_t n = 1;
   for (const Iter& i : iters) n *= i.extent;

@@ -39,7 +39,6 @@ using tir::VarMap;
 int64_t product(const std::vector<Iter>& iters);
 /// The statement with every expression simplified.
 Stmt simplify_stmt(const Stmt& s, const Ranges& ranges);
-bool uses(const Expr& e, const std::string& name);
 
 /// One factor of the product, cut into tiles.
 struct Operand {

@@ -82,6 +82,7 @@ class Assembly {
   bool has_contraction() const {
     return std::any_of(contractions_.begin(), contractions_.end(), [](const auto& nest) { return nest.has_value(); });
   }
+  const StageGraph& graph() const { return graph_; }
   const Decomposition& parts() const { return parts_; }
 
  private:
@@ -221,11 +222,11 @@ size_t worthwhile_shared_axes(const StageGraph& graph, const Decomposition& part
 std::optional<Scheduled> by_nests(const Request& request) {
   std::optional<StageGraph> graph = read_stages(request.func);
   if (!graph) return std::nullopt;
-  Assembly apart(request, *graph, 0);
+  Assembly apart(request, *std::move(graph), 0);
   apart.decide();
-  size_t shared = apart.has_contraction() ? 0 : worthwhile_shared_axes(*graph, apart.parts(), request.target.machine);
+  size_t shared = apart.has_contraction() ? 0 : worthwhile_shared_axes(apart.graph(), apart.parts(), request.target.machine);
   if (!shared) return apart.build();
-  Assembly together(request, std::move(*graph), shared);
+  Assembly together(request, apart.graph(), shared);
   together.decide();
   return together.build();
 }

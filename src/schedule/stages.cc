@@ -50,6 +50,7 @@ bool read_stores(const Stmt& body, std::vector<const Store*>& stores, std::vecto
 }
 
 Expr replace_own_loads(const Expr& e, const Stage& stage) {
+  if (!contains(e, ExprKind::Load)) return e;
   if (const Load* l = as<Load>(e))
     for (size_t k = 0; k < stage.outputs.size(); ++k)
       if (l->buffer->name == stage.outputs[k]->name && same_vars(l->indices, stage.spatial))
@@ -59,9 +60,8 @@ Expr replace_own_loads(const Expr& e, const Stage& stage) {
 
 bool reads_buffer(const Expr& e, const std::vector<Buffer>& buffers) {
   bool found = false;
-  visit_exprs(e, [&](const Expr& x) {
-    if (const Load* l = as<Load>(x))
-      for (const Buffer& b : buffers) found |= l->buffer->name == b->name;
+  visit_loads(e, [&](const Load& l) {
+    for (const Buffer& b : buffers) found |= l.buffer->name == b->name;
   });
   return found;
 }
@@ -139,6 +139,7 @@ struct Use {
 };
 
 void find_uses(const Expr& e, bool guarded, const Buffer& of, const Stage& reader, std::vector<Expr>& seen, Use& use) {
+  if (!contains(e, ExprKind::Load)) return;
   if (const Load* l = as<Load>(e); l && l->buffer->name == of->name) {
     use.guarded |= guarded;
     use.identity &= same_vars(l->indices, reader.spatial);
@@ -185,7 +186,8 @@ int64_t cost_of(const Expr& e) {
 
 constexpr int64_t kCheap = 4;  // recomputing this costs no more than storing and loading it
 
-Expr replace_loads(const Expr& e, const std::map<std::string, Expr, std::less<>>& values) {
+Expr replace_loads(const Expr& e, const NameMap<Expr>& values) {
+  if (values.empty() || !contains(e, ExprKind::Load)) return e;
   const Load* l = as<Load>(e);
   auto it = l ? values.find(l->buffer->name) : values.end();
   if (it != values.end()) return it->second;
@@ -194,7 +196,7 @@ Expr replace_loads(const Expr& e, const std::map<std::string, Expr, std::less<>>
 
 /// A stage of one constant becomes that constant wherever it is read.
 void inline_constants(StageGraph& graph) {
-  std::map<std::string, Expr, std::less<>> values;
+  NameMap<Expr> values;
   std::erase_if(graph.stages, [&](Stage& s) {
     for (auto* list : {&s.values, &s.init})
       for (Expr& v : *list) v = replace_loads(v, values);
@@ -237,11 +239,7 @@ int64_t StageGraph::reads_of(const Buffer& buffer) const {
   int64_t reads = 0;
   for (const Stage& s : stages)
     for (const auto* list : {&s.values, &s.init})
-      for (const Expr& e : *list)
-        visit_exprs(e, [&](const Expr& x) {
-          const Load* l = as<Load>(x);
-          reads += l && l->buffer->name == buffer->name;
-        });
+      for (const Expr& e : *list) visit_loads(e, [&](const Load& l) { reads += l.buffer->name == buffer->name; });
   return reads;
 }
 
@@ -280,10 +278,8 @@ class Readers {
     for (size_t i = 0; i < of_.size(); ++i) {
       std::unordered_set<size_t> read;
       auto note = [&](const Expr& e) {
-        visit_exprs(e, [&](const Expr& x) {
-          const Load* l = as<Load>(x);
-          auto it = l ? by_buffer.find(l->buffer->name) : by_buffer.end();
-          if (it != by_buffer.end()) read.insert(it->second);
+        visit_loads(e, [&](const Load& l) {
+          if (auto it = by_buffer.find(l.buffer->name); it != by_buffer.end()) read.insert(it->second);
         });
         cost_[i] += cost_of(e);
       };
@@ -435,12 +431,11 @@ size_t shared_axes(const StageGraph& graph) {
     while (same < std::min(shared, s.spatial.size()) && s.spatial[same].extent == graph.stages[0].spatial[same].extent) ++same;
     shared = same;
     auto limit = [&](const Expr& e) {
-      visit_exprs(e, [&](const Expr& x) {
-        const Load* l = as<Load>(x);
-        if (!l || !graph.producer(l->buffer)) return;
+      visit_loads(e, [&](const Load& l) {
+        if (!graph.producer(l.buffer)) return;
         size_t k = 0;
-        while (k < std::min(shared, l->indices.size()) &&
-               structural_equal(simplify(l->indices[k], graph.ranges), simplify(s.spatial[k].var(), graph.ranges)))
+        while (k < std::min(shared, l.indices.size()) &&
+               structural_equal(simplify(l.indices[k], graph.ranges), simplify(s.spatial[k].var(), graph.ranges)))
           ++k;
         shared = k;
       });

@@ -53,10 +53,7 @@ std::vector<Region> read_regions(std::span<const Expr> exprs) {
     for (size_t k = 0; k < access.indices.size(); ++k)
       if (!tir::structural_equal(regions[at].min[k], access.indices[k])) spans[at][k] = true;
   };
-  for (const Expr& e : exprs)
-    tir::visit_exprs(e, [&](const Expr& sub) {
-      if (const auto* access = tir::as<Load>(sub)) add(*access);
-    });
+  for (const Expr& e : exprs) tir::visit_loads(e, add);
   for (size_t at = 0; at < regions.size(); ++at)
     for (size_t k = 0; k < spans[at].size(); ++k)
       if (spans[at][k]) {
@@ -203,7 +200,7 @@ class Converter {
       Expr bound = tir::var(names_.fresh("v_" + std::string(var_name(loop))));
       nest.loops.push_back(loop);
       nest.iters.push_back({bound, axes[k].extent, kind, loop});
-      nest.vars.emplace(var_name(axes[k].var), bound);
+      nest.vars.try_emplace(var_name(axes[k].var), bound);
       if (kind == IterKind::Spatial) nest.spatial.push_back(bound);
     }
   }
@@ -245,7 +242,7 @@ class Converter {
   void convert_reduce(const Stage& stage) {
     if (stage.reduce_axes.empty()) {  // one point: the next values of the initial ones
       tir::VarMap carried;
-      for (size_t k = 0; k < stage.carried.size(); ++k) carried.emplace(var_name(stage.carried[k]), stage.init[k]);
+      for (size_t k = 0; k < stage.carried.size(); ++k) carried.try_emplace(var_name(stage.carried[k]), stage.init[k]);
       convert_points(stage, substitute_all(stage.values, carried));
       return;
     }
@@ -257,7 +254,7 @@ class Converter {
     add_axes(nest, stage.reduce_axes, IterKind::Reduce);
     std::vector<Expr> init = substitute_all(stage.init, nest.vars);
     for (size_t k = 0; k < stage.carried.size(); ++k)
-      nest.vars.emplace(var_name(stage.carried[k]), tir::load(stage.outputs[k], nest.spatial));
+      nest.vars.try_emplace(var_name(stage.carried[k]), tir::load(stage.outputs[k], nest.spatial));
     std::vector<Expr> next = substitute_all(stage.values, nest.vars);
     std::vector<Expr> touched = next;
     if (points == Points::Some) touched.insert(touched.end(), init.begin(), init.end());

@@ -128,15 +128,14 @@ std::vector<bool> Graph::reachable(std::span<const Tensor> outputs) const {
     int stage = stage_of(buffer);
     if (stage >= 0) marks[static_cast<size_t>(stage)] = true;
   };
-  auto mark_load = [&](const Expr& e) {
-    if (const auto* access = tir::as<tir::Load>(e)) mark(access->buffer);
-  };
+  auto mark_loads = [&](const Expr& e) { tir::visit_loads(e, [&](const tir::Load& access) { mark(access.buffer); }); };
   for (const Tensor& output : outputs) mark(output.buffer);
   for (size_t i = marks.size(); i-- > 0;) {
     if (!marks[i]) continue;
     for (const auto* exprs : {&stages_[i].values, &stages_[i].init})
-      for (const Expr& e : *exprs) tir::visit_exprs(e, mark_load);
-    if (stages_[i].body) tir::visit_exprs(stages_[i].body, mark_load);
+      for (const Expr& e : *exprs) mark_loads(e);
+    if (stages_[i].body)
+      tir::visit(stages_[i].body, [&](const tir::Stmt& s) { tir::for_each_child(s, [](const tir::Stmt&) {}, mark_loads); });
   }
   return marks;
 }

@@ -41,15 +41,6 @@ void collect(const Expr& e, int64_t scale, Affine& out) {
   add_term(out, e, scale);
 }
 
-bool mentions(const Expr& e, std::string_view var) {
-  bool found = false;
-  visit_exprs(e, [&](const Expr& x) {
-    const Var* v = as<Var>(x);
-    found |= v && v->name == var;
-  });
-  return found;
-}
-
 std::optional<Range> bounded(int64_t low, int64_t high) {
   if (low < -kFar || high > kFar) return std::nullopt;
   return Range{low, high};
@@ -198,16 +189,16 @@ void collect_simplified(const Expr& e, int64_t scale, const Ranges& ranges, Affi
 
 }  // namespace
 
-int64_t Affine::coefficient(std::string_view var) const {
+int64_t Affine::coefficient(Name var) const {
   for (const Term& t : terms) {
     const Var* v = as<Var>(t.expr);
-    if (v && v->name == var) return t.coefficient;
+    if (v && v->name_hash == var.hash && v->name == var.text) return t.coefficient;
   }
   return 0;
 }
 
-bool Affine::uses_opaquely(std::string_view var) const {
-  return std::any_of(terms.begin(), terms.end(), [&](const Term& t) { return !as<Var>(t.expr) && mentions(t.expr, var); });
+bool Affine::uses_opaquely(Name var) const {
+  return std::any_of(terms.begin(), terms.end(), [&](const Term& t) { return !as<Var>(t.expr) && uses(t.expr, var); });
 }
 
 Expr Affine::expr() const {
@@ -232,7 +223,7 @@ std::optional<Range> range_of(const Expr& e, const Ranges& ranges) {
   if (e->dtype != DType::I64) return std::nullopt;
   if (const int64_t* k = as_int(e)) return bounded(*k, *k);
   if (const Var* v = as<Var>(e)) {
-    auto it = ranges.find(v->name);
+    auto it = ranges.find(v->key());
     return it == ranges.end() ? std::nullopt : bounded(it->second.low, it->second.high);
   }
   const Binary* b = as<Binary>(e);
@@ -266,9 +257,21 @@ std::optional<Range> range_of(const Expr& e, const Ranges& ranges) {
   }
 }
 
+Expr simplify_sum(std::span<const Expr> terms, std::span<const int64_t> factors, const Ranges& ranges) {
+  size_t left = 0, last = 0;
+  for (size_t i = 0; i < terms.size(); ++i)
+    if (const int64_t* k = as_int(terms[i]); factors[i] != 0 && !(k && *k == 0)) ++left, last = i;
+  if (left == 1 && factors[last] == 1) return simplify(terms[last], ranges);
+  Affine sum;
+  sum.terms.reserve(2 * left);
+  for (size_t i = 0; i < terms.size(); ++i) collect_simplified(terms[i], factors[i], ranges, sum);
+  recombine(sum, ranges);
+  return sum.expr();
+}
+
 Expr simplify(const Expr& e, const Ranges& ranges) {
   if (const Var* v = as<Var>(e)) {
-    auto it = ranges.find(v->name);
+    auto it = ranges.find(v->key());
     return e->dtype == DType::I64 && it != ranges.end() && it->second.low == it->second.high ? Expr(it->second.low) : e;
   }
   if (const Binary* b = as<Binary>(e); b && is_sum(*b)) {

@@ -2,8 +2,7 @@
 // Index arithmetic: sums of scaled variables, value ranges, and the simplifications that both make exact.
 #pragma once
 
-#include <map>
-#include <string>
+#include <span>
 
 #include "tir/stmt.h"
 
@@ -13,7 +12,7 @@ namespace tenon::tir {
 struct Range {
   int64_t low = 0, high = 0;
 };
-using Ranges = std::map<std::string, Range, std::less<>>;
+using Ranges = NameMap<Range>;
 
 /// sum(coefficient * term) + constant. A term is a variable or, where `opaque` says so, any other i64 expression.
 struct Affine {
@@ -24,9 +23,9 @@ struct Affine {
   std::vector<Term> terms;  // distinct expressions, no zero coefficients, in order of first appearance
   int64_t constant = 0;
 
-  int64_t coefficient(std::string_view var) const;
+  int64_t coefficient(Name var) const;
   /// Whether a variable occurs inside a term that is not itself a variable.
-  bool uses_opaquely(std::string_view var) const;
+  bool uses_opaquely(Name var) const;
   Expr expr() const;
 };
 
@@ -40,5 +39,7 @@ std::optional<Range> range_of(const Expr& e, const Ranges& ranges);
 /// collected, floordiv, floormod, min, max and comparisons are decided or split where the ranges allow, selects with a
 /// decided condition vanish.
 Expr simplify(const Expr& e, const Ranges& ranges);
+/// The simplified sum of some i64 expressions times their factors, the first one first.
+Expr simplify_sum(std::span<const Expr> terms, std::span<const int64_t> factors, const Ranges& ranges);
 
 }  // namespace tenon::tir

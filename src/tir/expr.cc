@@ -31,7 +31,8 @@ decltype(auto) dispatch(const ExprNode* node, F&& f) {
 
 uint64_t hash_field(int64_t v) { return static_cast<uint64_t>(v); }
 uint64_t hash_field(double v) { return std::bit_cast<uint64_t>(v); }
-uint64_t hash_field(const std::string& v) { return hash64(v); }
+uint64_t hash_field(const std::string&) { return 0; }  // a variable has that of its name in another field
+uint64_t hash_field(uint64_t v) { return v; }
 uint64_t hash_field(BinaryOp v) { return static_cast<uint64_t>(v); }
 uint64_t hash_field(Intrinsic v) { return static_cast<uint64_t>(v); }
 uint64_t hash_field(const Expr& v) { return v->hash; }
@@ -45,6 +46,7 @@ uint64_t hash_field(const std::vector<Expr>& v) {
 bool equal_field(int64_t a, int64_t b) { return a == b; }
 bool equal_field(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 bool equal_field(const std::string& a, const std::string& b) { return a == b; }
+bool equal_field(uint64_t a, uint64_t b) { return a == b; }
 bool equal_field(BinaryOp a, BinaryOp b) { return a == b; }
 bool equal_field(Intrinsic a, Intrinsic b) { return a == b; }
 bool equal_field(const Expr& a, const Expr& b) { return structural_equal(a, b); }
@@ -73,7 +75,14 @@ Expr make(DType dtype, Fields&&... fields) {
   uint64_t h = hash_combine(static_cast<uint64_t>(T::kKind), static_cast<uint64_t>(dtype));
   std::apply([&](const auto&... field) { ((h = hash_combine(h, hash_field(field))), ...); }, node->fields());
   node->hash = h;
-  return Expr(node);
+  auto note = [&](const Expr& child) {
+    node->names |= child->names;
+    node->kinds |= child->kinds;
+  };
+  std::apply([&](const auto&... field) { (visit_field(field, note), ...); }, node->fields());
+  node->kinds |= static_cast<uint8_t>(1 << static_cast<int>(T::kKind));
+  if constexpr (std::is_same_v<T, Var>) node->names = name_bit(node->name_hash);
+  return Expr::adopt(node);
 }
 
 /// Two's complement value of the low bits, sign- or zero-extended as the dtype says.
@@ -180,10 +189,11 @@ std::string_view name(Scope scope) {
 bool is_printable_name(std::string_view name) {
   constexpr std::string_view kReserved[] = {"true", "false", "inf", "nan", "cast", "reinterpret", "local", "reg", "strides"};
   auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  if (name.empty() || !is_letter(name[0]) || dtype_from_name(name)) return false;
+  if (name.empty() || !is_letter(name[0])) return false;
   for (char c : name)
     if (!is_letter(c) && !(c >= '0' && c <= '9') && c != '.') return false;
-  return std::find(std::begin(kReserved), std::end(kReserved), name) == std::end(kReserved);
+  if (name.find('_') != name.npos) return true;  // no word of the grammar has one
+  return !dtype_from_name(name) && std::find(std::begin(kReserved), std::end(kReserved), name) == std::end(kReserved);
 }
 
 Expr int_imm(DType dtype, int64_t value) {
@@ -209,7 +219,10 @@ Expr imm(DType dtype, double value) {
   return is_float(dtype) ? float_imm(dtype, value) : int_imm(dtype, static_cast<int64_t>(value));
 }
 
-Expr var(std::string name, DType dtype) { return make<Var>(dtype, std::move(name)); }
+Expr var(std::string name, DType dtype) {
+  uint64_t hash = hash64(name);
+  return make<Var>(dtype, std::move(name), hash);
+}
 
 Expr cast(DType dtype, const Expr& value) {
   if (value->dtype == dtype) return value;
@@ -325,6 +338,14 @@ bool structural_equal(const Expr& a, const Expr& b) {
   });
 }
 
+bool uses(const Expr& e, Name name) {
+  if ((e->names & name_bit(name.hash)) == 0) return false;
+  if (const Var* v = as<Var>(e)) return v->name_hash == name.hash && v->name == name.text;
+  bool found = false;
+  for_each_child(e, [&](const Expr& child) { found = found || uses(child, name); });
+  return found;
+}
+
 void for_each_child(const Expr& e, function_ref<void(const Expr&)> f) {
   dispatch(e.get(),
            [&](const auto* node) { std::apply([&](const auto&... field) { (visit_field(field, f), ...); }, node->fields()); });
@@ -336,12 +357,6 @@ Expr map_children(const Expr& e, function_ref<Expr(const Expr&)> f) {
     Expr mapped = f(child);
     changed |= !mapped.same_as(child);
     return mapped;
-  };
-  auto map_all = [&](const std::vector<Expr>& children) {
-    std::vector<Expr> out;
-    out.reserve(children.size());
-    for (const Expr& c : children) out.push_back(map_one(c));
-    return out;
   };
   switch (e->kind) {
     case ExprKind::IntImm:
@@ -363,14 +378,14 @@ Expr map_children(const Expr& e, function_ref<Expr(const Expr&)> f) {
     }
     case ExprKind::Load: {
       const auto* n = as<Load>(e);
-      auto indices = map_all(n->indices);
-      return changed ? load(n->buffer, std::move(indices)) : e;
+      auto indices = map_list(n->indices, f);
+      return indices ? load(n->buffer, std::move(*indices)) : e;
     }
     case ExprKind::Call: {
       const auto* n = as<Call>(e);
-      auto args = map_all(n->args);
-      if (!changed) return e;
-      return n->op == Intrinsic::Reinterpret ? reinterpret(e->dtype, args[0]) : call(n->op, std::move(args));
+      auto args = map_list(n->args, f);
+      if (!args) return e;
+      return n->op == Intrinsic::Reinterpret ? reinterpret(e->dtype, (*args)[0]) : call(n->op, std::move(*args));
     }
   }
   fail_internal("an expression of no known kind");

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -22,6 +23,7 @@
 #include "base/diagnostic.h"
 #include "base/dtype.h"
 #include "base/function_ref.h"
+#include "base/name_map.h"
 
 namespace tenon::tir {
 
@@ -89,19 +91,29 @@ enum class Intrinsic : uint8_t {
   Reinterpret,  // the same bits as another dtype of equal width
 };
 
+/// Gives up one of the references that are counted; whether it was the last. Nobody can copy a handle that is the only one, so
+/// that needs no locked instruction.
+inline bool release(std::atomic<uint32_t>& refs) noexcept {
+  return refs.load(std::memory_order_acquire) == 1 || refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
+
 class Expr;
+/// `hash`, `names` and `kinds` are of the whole tree; set once, when the node is made.
 struct ExprNode {
   ExprKind kind;
   DType dtype;
-  uint64_t hash = 0;  // of the whole tree; set once, by make()
-  mutable std::atomic<uint32_t> refs = 0;
+  uint8_t kinds = 0;  // a bit for each ExprKind in it
+  mutable std::atomic<uint32_t> refs = 1;
+  uint64_t hash = 0;
+  uint64_t names = 0;  // the name_bit of each variable in it
 };
 
 /// A shared handle to an immutable expression, or null. Copying costs one increment.
 class Expr {
  public:
   Expr() noexcept = default;
-  explicit Expr(const ExprNode* node) noexcept : node_(node) { retain(); }
+  /// Takes over a node that nobody holds yet.
+  static Expr adopt(const ExprNode* node) noexcept { return Expr(node); }
   Expr(const Expr& other) noexcept : node_(other.node_) { retain(); }
   Expr(Expr&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
   Expr& operator=(Expr other) noexcept {
@@ -109,7 +121,7 @@ class Expr {
     return *this;
   }
   ~Expr() {
-    if (node_ && node_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(node_);
+    if (node_ && release(node_->refs)) destroy(node_);
   }
   /// An i64 constant: extents and indices read naturally.
   Expr(int64_t value);
@@ -121,6 +133,7 @@ class Expr {
   bool same_as(const Expr& other) const { return node_ == other.node_; }
 
  private:
+  explicit Expr(const ExprNode* node) noexcept : node_(node) {}
   void retain() noexcept {
     if (node_) node_->refs.fetch_add(1, std::memory_order_relaxed);
   }
@@ -175,7 +188,9 @@ struct FloatImm : ExprNode {
 struct Var : ExprNode {
   static constexpr auto kKind = ExprKind::Var;
   std::string name;
-  auto fields() const { return std::tie(name); }
+  uint64_t name_hash;
+  auto fields() const { return std::tie(name, name_hash); }
+  Name key() const { return {name, name_hash}; }  // in a NameMap
 };
 
 /// Float to integer truncates, saturates, and gives 0 for NaN. Integer to integer wraps. To bool: value != 0
@@ -281,8 +296,28 @@ struct ExprEqual {
   bool operator()(const Expr& a, const Expr& b) const { return structural_equal(a, b); }
 };
 
+/// Whether a node of this kind is in the tree.
+inline bool contains(const Expr& e, ExprKind kind) { return (e->kinds >> static_cast<int>(kind) & 1) != 0; }
+/// Whether a variable of this name is in the tree.
+bool uses(const Expr& e, Name name);
+
 /// Calls f on each direct child expression (not on a buffer's shape).
 void for_each_child(const Expr& e, function_ref<void(const Expr&)> f);
+/// The list with f applied to each; nothing if none changed.
+template <class T>
+std::optional<std::vector<T>> map_list(const std::vector<T>& list, function_ref<T(const T&)> f) {
+  std::optional<std::vector<T>> out;
+  for (size_t i = 0; i < list.size(); ++i) {
+    T mapped = f(list[i]);
+    if (!out && mapped.same_as(list[i])) continue;
+    if (!out) {
+      out.emplace().reserve(list.size());
+      out->assign(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    out->push_back(std::move(mapped));
+  }
+  return out;
+}
 /// Rebuilds `e` through the builders with f applied to each child; returns `e` itself if none changed.
 Expr map_children(const Expr& e, function_ref<Expr(const Expr&)> f);
 

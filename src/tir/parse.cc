@@ -367,7 +367,7 @@ class SymbolParser : public ExprParser {
     if (auto it = vars_.find(name.text); it != vars_.end()) return it->second;
     if (!declared_) fail_undeclared(cursor_, name, "a symbol");
     if (!is_printable_name(name.text)) fail_reserved(cursor_, name);
-    return declared_->emplace(name.text, var(name.text)).first->second;
+    return declared_->try_emplace(name.text, var(name.text)).first->second;
   }
   Buffer buffer(const Token& name) override { fail_undeclared(cursor_, name, "a buffer"); }
 

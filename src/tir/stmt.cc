@@ -9,7 +9,7 @@ namespace {
 
 template <class T, class... Fields>
 Stmt make_node(Fields&&... fields) {
-  return Stmt(new T{{T::kKind}, std::forward<Fields>(fields)...});
+  return Stmt::adopt(new T{{T::kKind}, std::forward<Fields>(fields)...});
 }
 
 template <class T>
@@ -230,14 +230,14 @@ Stmt map_children(const Stmt& s, function_ref<Stmt(const Stmt&)> on_stmt, functi
   };
   auto regions = [&](const std::vector<Region>& list) {
     std::vector<Region> out;
+    out.reserve(list.size());
     for (const Region& r : list) out.push_back({r.buffer, exprs(r.min), exprs(r.extent)});
     return out;
   };
   switch (s->kind) {
     case StmtKind::Seq: {
-      std::vector<Stmt> out;
-      for (const Stmt& child : as<Seq>(s)->stmts) out.push_back(stmt(child));
-      return changed ? scoped(std::move(out)) : s;
+      auto stmts = map_list(as<Seq>(s)->stmts, on_stmt);
+      return stmts ? scoped(std::move(*stmts)) : s;
     }
     case StmtKind::For: {
       const auto* n = as<For>(s);
@@ -256,9 +256,9 @@ Stmt map_children(const Stmt& s, function_ref<Stmt(const Stmt&)> on_stmt, functi
     }
     case StmtKind::Store: {
       const auto* n = as<Store>(s);
-      auto indices = exprs(n->indices);
+      auto indices = map_list(n->indices, on_expr);
       Expr value = expr(n->value);
-      return changed ? store(n->buffer, std::move(indices), value) : s;
+      return changed || indices ? store(n->buffer, indices ? std::move(*indices) : n->indices, value) : s;
     }
     case StmtKind::Let: {
       Expr value = expr(as<Let>(s)->value);
@@ -290,9 +290,16 @@ void visit_exprs(const Stmt& s, function_ref<void(const Expr&)> f) {
   for_each_child(s, [&](const Stmt& child) { visit_exprs(child, f); }, [&](const Expr& e) { visit_exprs(e, f); });
 }
 
+void visit_loads(const Expr& e, function_ref<void(const Load&)> f) {
+  if (!contains(e, ExprKind::Load)) return;
+  if (const Load* l = as<Load>(e)) f(*l);
+  for_each_child(e, [&](const Expr& child) { visit_loads(child, f); });
+}
+
 Expr substitute(const Expr& e, const VarMap& vars) {
+  if ((e->names & vars.bits()) == 0) return e;
   if (const Var* v = as<Var>(e)) {
-    auto it = vars.find(v->name);
+    auto it = vars.find(v->key());
     return it == vars.end() ? e : it->second;
   }
   return map_children(e, [&](const Expr& child) { return substitute(child, vars); });
@@ -304,6 +311,7 @@ Stmt substitute(const Stmt& s, const VarMap& vars) {
 }
 
 Expr replace_buffers(const Expr& e, const BufferMap& buffers) {
+  if (!contains(e, ExprKind::Load)) return e;
   Expr mapped = map_children(e, [&](const Expr& child) { return replace_buffers(child, buffers); });
   const Load* n = as<Load>(mapped);
   if (!n) return mapped;
@@ -355,13 +363,13 @@ Stmt replace_buffers(const Stmt& s, const BufferMap& buffers) {
 NameSupply::NameSupply(const PrimFunc& function) {
   for (const Buffer& b : function.params) reserve(b->name);
   visit(function.body, [&](const Stmt& s) {
-    if (const auto* n = as<For>(s)) reserve(as<Var>(n->var)->name);
-    if (const auto* n = as<Let>(s)) reserve(as<Var>(n->var)->name);
+    if (const auto* n = as<For>(s)) reserve(as<Var>(n->var)->key());
+    if (const auto* n = as<Let>(s)) reserve(as<Var>(n->var)->key());
     if (const auto* n = as<Allocate>(s)) reserve(n->buffer->name);
     if (const auto* n = as<AllocateConst>(s)) reserve(n->buffer->name);
     if (const auto* n = as<Block>(s)) {
       reserve(n->name);
-      for (const IterVar& iter : n->iters) reserve(as<Var>(iter.var)->name);
+      for (const IterVar& iter : n->iters) reserve(as<Var>(iter.var)->key());
     }
   });
 }
@@ -371,12 +379,16 @@ std::string NameSupply::fresh(std::string_view base) {
   for (char& c : clean)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   if (clean.empty() || std::isdigit(static_cast<unsigned char>(clean[0]))) clean.insert(0, "_");
-  auto [it, inserted] = used_.emplace(clean, 0);
-  if (inserted && is_printable_name(clean)) return clean;
-  for (;;) {
-    std::string candidate = clean + '_' + std::to_string(++it->second);
-    if (used_.emplace(candidate, 0).second) return candidate;
-  }
+  Name key(clean);
+  auto [known, is_new] = used_.try_emplace(key, 0);
+  if (is_new && is_printable_name(clean)) return clean;
+  int number = known->second;
+  std::string candidate;
+  do {
+    candidate = clean + '_' + std::to_string(++number);
+  } while (!used_.try_emplace(candidate, 0).second);
+  used_[key] = number;
+  return candidate;
 }
 
 }  // namespace tenon::tir

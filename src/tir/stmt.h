@@ -19,14 +19,15 @@ enum class StmtKind : uint8_t { Seq, For, Block, Store, Let, If, Allocate, Alloc
 class Stmt;
 struct StmtNode {
   StmtKind kind;
-  mutable std::atomic<uint32_t> refs = 0;
+  mutable std::atomic<uint32_t> refs = 1;
 };
 
 /// A shared handle to an immutable statement, or null.
 class Stmt {
  public:
   Stmt() noexcept = default;
-  explicit Stmt(const StmtNode* node) noexcept : node_(node) { retain(); }
+  /// Takes over a node that nobody holds yet.
+  static Stmt adopt(const StmtNode* node) noexcept { return Stmt(node); }
   Stmt(const Stmt& other) noexcept : node_(other.node_) { retain(); }
   Stmt(Stmt&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
   Stmt& operator=(Stmt other) noexcept {
@@ -34,7 +35,7 @@ class Stmt {
     return *this;
   }
   ~Stmt() {
-    if (node_ && node_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(node_);
+    if (node_ && release(node_->refs)) destroy(node_);
   }
   const StmtNode* get() const { return node_; }
   const StmtNode* operator->() const { return node_; }
@@ -42,6 +43,7 @@ class Stmt {
   bool same_as(const Stmt& other) const { return node_ == other.node_; }
 
  private:
+  explicit Stmt(const StmtNode* node) noexcept : node_(node) {}
   void retain() noexcept {
     if (node_) node_->refs.fetch_add(1, std::memory_order_relaxed);
   }
@@ -196,9 +198,11 @@ void visit(const Stmt& s, function_ref<void(const Stmt&)> f);
 /// Every expression of a statement tree, or of an expression, parents first.
 void visit_exprs(const Stmt& s, function_ref<void(const Expr&)> f);
 void visit_exprs(const Expr& e, function_ref<void(const Expr&)> f);
+/// Every load of an expression, parents first.
+void visit_loads(const Expr& e, function_ref<void(const Load&)> f);
 
-using VarMap = std::map<std::string, Expr, std::less<>>;
-using BufferMap = std::map<std::string, Buffer, std::less<>>;
+using VarMap = NameMap<Expr>;
+using BufferMap = NameMap<Buffer>;
 /// Replaces variables by name. Declarations are not renamed, so the map may not name a variable declared inside.
 Expr substitute(const Expr& e, const VarMap& vars);
 Stmt substitute(const Stmt& s, const VarMap& vars);
@@ -212,12 +216,12 @@ class NameSupply {
   NameSupply() = default;
   /// Reserves every variable, buffer and block name of `function`.
   explicit NameSupply(const PrimFunc& function);
-  void reserve(const std::string& name) { used_.emplace(name, 0); }
+  void reserve(Name name) { used_.try_emplace(name, 0); }
   /// Characters outside [A-Za-z0-9_] become `_`.
   std::string fresh(std::string_view base);
 
  private:
-  std::map<std::string, int, std::less<>> used_;
+  NameMap<int> used_;  // with the last number that was appended
 };
 
 }  // namespace tenon::tir

@@ -197,11 +197,15 @@ StepProposer::Args StepProposer::decompose_reduction(const Program& program) {
   return {{block->block->name, any(loops)}};
 }
 
+/// Whether a block has loops and is the only one in them.
+bool alone_in_loops(const Program& program, const BlockPlace& block) {
+  auto outermost = std::find_if(block.around.begin(), block.around.end(), [](const Stmt& s) { return as<For>(s); });
+  return outermost != block.around.end() && program.blocks_in(*outermost).size() == 1;
+}
+
 StepProposer::Args StepProposer::rfactor(const Program& program) {
-  const BlockPlace* block = some_block(program, [&](const BlockPlace& p) {
-    std::vector<const For*> loops = p.loops();
-    return is_reduction(*p.block) && combiner(*p.block) && !loops.empty() && program.blocks_in(Stmt(loops[0])).size() == 1;
-  });
+  const BlockPlace* block = some_block(
+      program, [&](const BlockPlace& p) { return is_reduction(*p.block) && combiner(*p.block) && alone_in_loops(program, p); });
   if (!block) return std::nullopt;
   std::set<std::string> reduce = bound_loops(*block->block, tir::IterKind::Reduce);
   std::vector<std::string> loops;
@@ -240,7 +244,7 @@ StepProposer::Args StepProposer::transform_layout(const Program& program) {
 StepProposer::Args StepProposer::pad(const Program& program) {
   const BlockPlace* block = some_block(program, [&](const BlockPlace& p) {
     std::vector<const For*> loops = p.loops();
-    bool alone = !loops.empty() && program.blocks_in(Stmt(loops[0])).size() == 1;
+    bool alone = alone_in_loops(program, p);
     bool plain =
         loops.size() == p.block->iters.size() &&
         std::all_of(p.block->iters.begin(), p.block->iters.end(), [](const tir::IterVar& i) { return as<tir::Var>(i.binding); });

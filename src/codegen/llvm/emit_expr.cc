@@ -63,7 +63,7 @@ Value* Emitter::eval_node(const Expr& e) {
       const Expr& value = tir::as<tir::Cast>(e)->value;
       return arithmetic_.cast(value->dtype, e->dtype, eval(value));
     }
-    case tir::ExprKind::Binary: return eval_binary(*tir::as<tir::Binary>(e));
+    case tir::ExprKind::Binary: return eval_binary(e);
     case tir::ExprKind::Select: return eval_select(*tir::as<tir::Select>(e));
     case tir::ExprKind::Load: return load(*tir::as<tir::Load>(e));
     case tir::ExprKind::Call: return eval_call(*tir::as<tir::Call>(e));
@@ -71,11 +71,12 @@ Value* Emitter::eval_node(const Expr& e) {
   fail_internal("an expression of no known kind");
 }
 
-Value* Emitter::eval_binary(const tir::Binary& n) {
+Value* Emitter::eval_binary(const Expr& e) {
+  const auto& n = *tir::as<tir::Binary>(e);
   const DType dtype = n.a->dtype;
   bool pure_index = dtype == DType::I64 && !has_load(n.a) && !has_load(n.b);
   if (pure_index && (n.op == BinaryOp::Add || n.op == BinaryOp::Sub || n.op == BinaryOp::Mul)) {
-    tir::Affine sum = tir::affine(Expr(&n));
+    tir::Affine sum = tir::affine(e);
     if (sum.terms.size() != 1 || sum.constant != 0 || sum.terms[0].coefficient != 1) return sum_value(sum);
   }
   if (pure_index && tir::gives_bool(n.op) && lanes_ > 0)

@@ -178,7 +178,7 @@ class Emitter {
   // Expressions (emit_expr.cc).
   llvm::Value* eval(const tir::Expr& e);
   llvm::Value* eval_node(const tir::Expr& e);
-  llvm::Value* eval_binary(const tir::Binary& n);
+  llvm::Value* eval_binary(const tir::Expr& e);
   llvm::Value* eval_select(const tir::Select& n);
   llvm::Value* eval_call(const tir::Call& n);
   llvm::Value* guarded(llvm::Value* condition, bool negated, const tir::Expr& e);

@@ -72,12 +72,6 @@ class Expansion {
   std::vector<Guard> guards_;
 };
 
-bool has_load(const Expr& e) {
-  bool found = false;
-  visit_exprs(e, [&](const Expr& part) { found = found || part->kind == ExprKind::Load; });
-  return found;
-}
-
 bool is_expanded(Intrinsic op) {
   switch (op) {
     case Intrinsic::Exp:
@@ -101,6 +95,7 @@ double simple_exponent(const Expr& e) {
 }
 
 bool needs_rewrite(const Expr& e) {
+  if (!contains(e, ExprKind::Call)) return false;
   bool found = false;
   visit_exprs(e, [&](const Expr& part) {
     const auto* n = as<Call>(part);
@@ -108,6 +103,14 @@ bool needs_rewrite(const Expr& e) {
     bool simple_power = n->op == Intrinsic::Pow && simple_exponent(n->args[1]) != 0;
     found = found || simple_power || (is_expanded(n->op) && n->dtype != DType::F64);
   });
+  return found;
+}
+
+bool needs_rewrite(const Stmt& s) {
+  bool found = false;
+  for_each_child(
+      s, [&](const Stmt& child) { found = found || needs_rewrite(child); },
+      [&](const Expr& e) { found = found || needs_rewrite(e); });
   return found;
 }
 
@@ -121,7 +124,7 @@ Expr Expansion::bind(const Expr& value) {
 /// Binds a value of the original code, which may only be read where the Selects around chose it.
 Expr Expansion::argument(const Expr& value) {
   Expr guarded = value;
-  if (has_load(value))
+  if (contains(value, ExprKind::Load))
     for (size_t i = guards_.size(); i-- > 0;) {
       Expr other = imm(value->dtype, 1);
       guarded = guards_[i].negated ? select(guards_[i].condition, other, guarded) : select(guards_[i].condition, guarded, other);
@@ -337,7 +340,7 @@ class Rewriter {
 
 PrimFunc lower_math(const PrimFunc& function, const MathOptions& options) {
   PrimFunc out = function;
-  out.body = Rewriter(function, options).rewrite(function.body);
+  if (needs_rewrite(function.body)) out.body = Rewriter(function, options).rewrite(function.body);
   return out;
 }
 

@@ -50,7 +50,7 @@ IndexMap read_map(const std::string& text, const Buffer& buffer) {
     std::string name = cursor.expect_name("the name of an index");
     size_t axis = out.vars.size();
     const int64_t* extent = axis < buffer.rank() ? as_int(buffer->shape[axis]) : nullptr;
-    if (!extent || !vars.emplace(name, var(name)).second)
+    if (!extent || !vars.try_emplace(name, var(name)).second)
       fail_layout(fmt::format("the map does not name the axes of `{}`", buffer->name),
                   fmt::format("{} different names, for axes whose extents are numbers", buffer.rank()), text);
     out.vars.push_back({name, *extent});

@@ -144,7 +144,8 @@ PrimFunc reorder(const PrimFunc& func, const Names& names) {
   for (const For*& l : after)
     if (std::any_of(loops.begin(), loops.end(), [&](const Place* p) { return as<For>(p->stmt) == l; }))
       l = as<For>((*next++)->stmt);
-  Stmt outermost(before[0]);
+  const Place& first = **std::find_if(loops.begin(), loops.end(), [&](const Place* p) { return as<For>(p->stmt) == before[0]; });
+  Stmt outermost = first.stmt;
   for (const Buffer& buffer : shared_written(program, outermost)) {
     std::vector<Access> list = accesses(program, outermost, buffer);
     bool one_block = std::all_of(list.begin(), list.end(), [&](const Access& a) { return a.place == list[0].place; });
