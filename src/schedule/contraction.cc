@@ -27,10 +27,6 @@ Stmt simplify_stmt(const Stmt& s, const Ranges& ranges) {
 
 namespace {
 
-struct Product {
-  Expr a, b;
-};
-
 /// update = so_far + a * b, in whatever order.
 std::optional<Product> product_of(const Expr& update, const std::string& carried) {
   const Binary* add = as<Binary>(update);
@@ -101,6 +97,7 @@ bool Contraction::read() {
   VarMap split = split_groups(stage_, emission_.ranges, emission_.names);
   for (Stmt& s : epilogue_) s = simplify_stmt(substitute(s, split), emission_.ranges);
   init_ = stage_.init[0];
+  if (body.update_stmts.empty() && split.empty()) flat_ = product_of(body.update[0], reduction.carried[0]);
   return true;
 }
 
@@ -111,11 +108,16 @@ bool Contraction::sort_axes(bool windowed) {
   bool in_a = uses(product.a, innermost->name);
   if (in_a == uses(product.b, innermost->name)) return false;
   if (lanes_ == Lanes::AcrossOutput) in_a = !in_a;
-  Body v_body(emission_), b_body(emission_);
-  v_.value = v_body.value(in_a ? product.a : product.b);
-  b_.value = b_body.value(in_a ? product.b : product.a);
-  v_.lets = v_body.stmts();
-  b_.lets = b_body.stmts();
+  if (flat_) {
+    v_.value = in_a ? flat_->a : flat_->b;
+    b_.value = in_a ? flat_->b : flat_->a;
+  } else {
+    Body v_body(emission_), b_body(emission_);
+    v_.value = v_body.value(in_a ? product.a : product.b);
+    b_.value = b_body.value(in_a ? product.b : product.a);
+    v_.lets = v_body.stmts();
+    b_.lets = b_body.stmts();
+  }
   auto used = [](const Operand& o, const std::string& name) {
     bool found = uses(o.value, name);
     for (const Stmt& s : o.lets) found |= uses(as<Let>(s)->value, name);
@@ -204,11 +206,12 @@ void Contraction::merge_axes() {
   };
   std::vector<Stmt> ends = epilogue_;
   ends.push_back(let(var(emission_.names.fresh("probe"), dtype_), init_));
-  Merged v = merge_iters(v_.own, joined(probe(v_), ends), emission_);
+  std::vector<Stmt> of_v = probe(v_), of_b = probe(b_), of_both = joined(of_v, of_b);
+  Merged v = merge_iters(v_.own, joined(of_v, ends), emission_);
   // A broadcast is read at any place, which is computed once for each row of a tile.
-  Merged b = merge_iters(b_.own, lanes_ == Lanes::AcrossOutput ? ends : joined(probe(b_), ends), emission_);
-  Merged reduce = merge_iters(stage_.reduce, joined(probe(v_), probe(b_)), emission_);
-  Merged outer = merge_iters(outer_, joined(joined(probe(v_), probe(b_)), ends), emission_);
+  Merged b = merge_iters(b_.own, lanes_ == Lanes::AcrossOutput ? ends : joined(of_b, ends), emission_);
+  Merged reduce = merge_iters(stage_.reduce, of_both, emission_);
+  Merged outer = merge_iters(outer_, joined(of_both, ends), emission_);
   for (const Merged* m : {&v, &b, &reduce, &outer}) {
     for (Operand* o : {&v_, &b_}) {
       const VarMap& old = m == &b && lanes_ == Lanes::AcrossOutput ? m->digits : m->replace;

@@ -40,6 +40,10 @@ int64_t product(const std::vector<Iter>& iters);
 /// The statement with every expression simplified.
 Stmt simplify_stmt(const Stmt& s, const Ranges& ranges);
 
+struct Product {
+  Expr a, b;
+};
+
 /// One factor of the product, cut into tiles.
 struct Operand {
   Expr value;              // over the spatial and reduce variables, reading flat buffers
@@ -145,7 +149,8 @@ class Contraction {
   const NestRequest& request_;
   Emission& emission_;
   Lanes lanes_ = Lanes::AlongOutput;
-  Stage stage_;  // the reduction over the output's variables, groups split
+  Stage stage_;                  // the reduction over the output's variables, groups split
+  std::optional<Product> flat_;  // the factors over flat buffers, where they need no Lets
   std::vector<Iter> outer_, reduce_;
   Operand v_, b_;
   std::vector<Stmt> epilogue_;
