@@ -34,7 +34,8 @@ std::string_view name(DType dtype) { return row(dtype).name; }
 
 std::optional<DType> dtype_from_name(std::string_view text) {
   for (DType dtype : kAllDTypes)
-    if (name(dtype) == text) return dtype;
+    if (std::string_view known = name(dtype); known.size() == text.size() && known.back() == text.back() && known == text)
+      return dtype;
   return std::nullopt;
 }
 

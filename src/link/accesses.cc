@@ -12,6 +12,7 @@ namespace tenon::link {
 using namespace tir;
 
 Expr flat_index(const Buffer& buffer, const std::vector<Expr>& indices) {
+  if (indices.size() == 1 && buffer->strides.empty()) return indices[0];
   Expr flat(0), stride(1);
   for (size_t axis = indices.size(); axis-- > 0;) {
     flat = indices[axis] * (buffer->strides.empty() ? stride : buffer->strides[axis]) + flat;

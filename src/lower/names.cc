@@ -27,7 +27,7 @@ std::string candidate_name(const graph::Function& function) {
 std::string canonical_text(const graph::Module& module, const graph::Function& function) {
   std::string text = "fn " + tir::print_attrs(function.attrs) + '\n';
   auto print_values = [&](std::span<const ValueId> values) {
-    for (ValueId v : values) text += fmt::format(" %{}", v.index);
+    for (ValueId v : values) text.append(" %").append(std::to_string(v.index));
   };
   auto print_types = [&](std::span<const TensorType> types) {
     for (const TensorType& type : types) text += ' ' + to_string(type);

@@ -36,6 +36,7 @@ Expr Body::expand_load(const Load& load, bool guarded) {
   auto bound = bound_.find(load.buffer->name);
   if (bound != bound_.end()) return bound->second;
   std::vector<Expr> indices;
+  indices.reserve(load.indices.size());
   for (const Expr& i : load.indices) indices.push_back(simplify(expand(i, guarded), emission_.ranges));
   size_t output = 0;
   const Stage* stage = emission_.graph.producer(load.buffer, &output);
@@ -89,14 +90,22 @@ struct Walks {
 Walks walks_of(const std::vector<Iter>& iters, const std::vector<Stmt>& stmts) {
   Walks walks;
   walks.opaque.resize(iters.size());
-  uint64_t names = 0;
-  for (const Iter& i : iters) names |= name_bit(Name(i.name).hash);
+  std::vector<Name> names(iters.size(), Name("", 0));
+  uint64_t bits = 0;
+  for (size_t i = 0; i < iters.size(); ++i) {
+    names[i] = Name(iters[i].name);
+    bits |= name_bit(names[i].hash);
+  }
   auto add_index = [&](const Expr& index) {
+    if ((index->names & bits) == 0) {
+      walks.coefficients.emplace_back(iters.size());
+      return;
+    }
     Affine sum = affine(index);
-    std::vector<int64_t> row;
+    std::vector<int64_t> row(iters.size());
     for (size_t i = 0; i < iters.size(); ++i) {
-      row.push_back(sum.coefficient(iters[i].name));
-      if (sum.uses_opaquely(iters[i].name)) walks.opaque[i] = true;
+      row[i] = sum.coefficient(names[i]);
+      if (sum.uses_opaquely(names[i])) walks.opaque[i] = true;
     }
     walks.coefficients.push_back(std::move(row));
   };
@@ -104,13 +113,14 @@ Walks walks_of(const std::vector<Iter>& iters, const std::vector<Stmt>& stmts) {
     if (const Load* l = as<Load>(e)) {
       for (const Expr& index : l->indices) {
         add_index(index);
-        visit_exprs(index, [&](const Expr& x) {
-          if (as<Load>(x)) scan(x);
-        });
+        if (contains(index, ExprKind::Load))
+          visit_exprs(index, [&](const Expr& x) {
+            if (as<Load>(x)) scan(x);
+          });
       }
       return;
     }
-    if (!contains(e, ExprKind::Load) && (e->names & names) == 0) return;
+    if (!contains(e, ExprKind::Load) && (e->names & bits) == 0) return;
     if (const Var* v = as<Var>(e))
       for (size_t i = 0; i < iters.size(); ++i)
         if (iters[i].name == v->name) walks.opaque[i] = true;
@@ -131,7 +141,8 @@ Walks walks_of(const std::vector<Iter>& iters, const std::vector<Stmt>& stmts) {
 }  // namespace
 
 Merged merge_iters(const std::vector<Iter>& iters, const std::vector<Stmt>& stmts, Emission& emission) {
-  Walks walks = walks_of(iters, stmts);
+  bool several = std::count_if(iters.begin(), iters.end(), [](const Iter& i) { return i.extent != 1; }) > 1;
+  Walks walks = several ? walks_of(iters, stmts) : Walks{};
   auto can_merge = [&](size_t outer, size_t inner, int64_t inner_extent) {
     if (walks.opaque[outer] || walks.opaque[inner]) return false;
     return std::all_of(walks.coefficients.begin(), walks.coefficients.end(),
@@ -165,7 +176,7 @@ Merged merge_iters(const std::vector<Iter>& iters, const std::vector<Stmt>& stmt
     for (size_t k = run.size(); k-- > 0;) {
       const Iter& member = iters[run[k]];
       out.digits[member.name] = k == 0 ? rest : floormod(rest, Expr(member.extent));
-      rest = floordiv(rest, Expr(member.extent));
+      if (k > 0) rest = floordiv(rest, Expr(member.extent));
     }
     emission.ranges[merged.name] = {0, extent - 1};
     out.iters.push_back(merged);

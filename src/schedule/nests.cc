@@ -96,7 +96,18 @@ Tiling tile(const Iter& iter, int64_t size, Emission& emission) {
   return out;
 }
 
+namespace {
+
+/// Whether every part is an i64: a sum, product and so on of variables and numbers.
+bool is_index(const Expr& e) {
+  bool others = contains(e, ExprKind::Load) || contains(e, ExprKind::Cast) || contains(e, ExprKind::Call);
+  return e->dtype == DType::I64 && !others && !contains(e, ExprKind::Select);
+}
+
+}  // namespace
+
 Expr contract(const Expr& e, const Target& target) {
+  if (is_index(e)) return e;
   Expr mapped = map_children(e, [&](const Expr& child) { return contract(child, target); });
   const Binary* add = as<Binary>(mapped);
   if (!target.machine.fma || !add || add->op != BinaryOp::Add || (e->dtype != DType::F32 && e->dtype != DType::F64))

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "schedule/primitives/place.h"
@@ -75,14 +74,16 @@ std::string iter_name(const std::string& own, const Range& range, StageGraph& gr
   return graph.renamed.emplace_back(names.fresh(own));
 }
 
-bool read_block(const Block& block, const VarMap& loop_extents, Stage& stage, StageGraph& graph) {
+bool read_block(const Block& block, const std::vector<const For*>& loops, Stage& stage, StageGraph& graph) {
   stage.name = block.name;
   VarMap renamed;
   for (const IterVar& iter : block.iters) {
     const int64_t* extent = as_int(iter.extent);
     if (!extent) return false;
     const Var* bound = as<Var>(iter.binding);
-    bool whole_loop = bound && loop_extents.contains(bound->name) && int_value(loop_extents.find(bound->name)->second) == *extent;
+    bool whole_loop = bound && std::any_of(loops.begin(), loops.end(), [&](const For* loop) {
+      return as<Var>(loop->var)->name == bound->name && int_value(loop->extent) == *extent;
+    });
     bool unit = as_int(iter.binding) && *extent == 1;
     if (!whole_loop && !unit) return false;
     const std::string& own = as<Var>(iter.var)->name;
@@ -113,19 +114,19 @@ bool read_block(const Block& block, const VarMap& loop_extents, Stage& stage, St
 }
 
 bool read_nest(Stmt s, StageGraph& graph) {
-  VarMap loop_extents;
+  std::vector<const For*> loops;
   for (;;) {
     if (const For* loop = as<For>(s)) {
       const int64_t* min = as_int(loop->min);
       if (!min || *min != 0 || !as_int(loop->extent) || loop->loop_kind != ForKind::Serial) return false;
-      loop_extents[as<Var>(loop->var)->name] = loop->extent;
+      loops.push_back(loop);
       s = loop->body;
       continue;
     }
     const Block* block = as<Block>(s);
     if (!block) return false;
     Stage stage;
-    if (!read_block(*block, loop_extents, stage, graph)) return false;
+    if (!read_block(*block, loops, stage, graph)) return false;
     graph.stages.push_back(std::move(stage));
     return true;
   }
@@ -272,14 +273,16 @@ namespace {
 class Readers {
  public:
   explicit Readers(const StageGraph& graph) : graph_(graph), of_(graph.stages.size()), cost_(graph.stages.size()) {
-    std::unordered_map<std::string, size_t> by_buffer;
+    NameMap<size_t> by_buffer;
     for (size_t i = 0; i < of_.size(); ++i)
       for (const Buffer& b : graph.stages[i].outputs) by_buffer[b->name] = i;
     for (size_t i = 0; i < of_.size(); ++i) {
-      std::unordered_set<size_t> read;
+      std::vector<size_t> read;
       auto note = [&](const Expr& e) {
         visit_loads(e, [&](const Load& l) {
-          if (auto it = by_buffer.find(l.buffer->name); it != by_buffer.end()) read.insert(it->second);
+          auto it = by_buffer.find(l.buffer->name);
+          if (it == by_buffer.end() || std::find(read.begin(), read.end(), it->second) != read.end()) return;
+          read.push_back(it->second);
         });
         cost_[i] += cost_of(e);
       };
@@ -448,6 +451,7 @@ size_t shared_axes(const StageGraph& graph) {
 
 std::vector<Iter> unify_axes(StageGraph& graph, size_t count, NameSupply& names) {
   std::vector<Iter> shared;
+  if (count == 0) return shared;
   for (size_t k = 0; k < count; ++k) {
     shared.push_back({names.fresh("outer"), graph.stages[0].spatial[k].extent});
     graph.ranges[shared[k].name] = {0, shared[k].extent - 1};

@@ -194,13 +194,16 @@ class Converter {
   };
 
   void add_axes(Nest& nest, const std::vector<Axis>& axes, IterKind kind) {
+    nest.loops.reserve(nest.loops.size() + axes.size());
+    nest.iters.reserve(nest.iters.size() + axes.size());
+    if (kind == IterKind::Spatial) nest.spatial.reserve(axes.size());
     for (size_t k = 0; k < axes.size(); ++k) {
       std::string base = (kind == IterKind::Spatial ? "i" : "r") + std::to_string(k);
       Expr loop = tir::var(names_.fresh(base));
       Expr bound = tir::var(names_.fresh("v_" + std::string(var_name(loop))));
-      nest.loops.push_back(loop);
+      nest.vars.try_emplace(tir::as<tir::Var>(axes[k].var)->key(), bound);
       nest.iters.push_back({bound, axes[k].extent, kind, loop});
-      nest.vars.try_emplace(var_name(axes[k].var), bound);
+      nest.loops.push_back(std::move(loop));
       if (kind == IterKind::Spatial) nest.spatial.push_back(bound);
     }
   }

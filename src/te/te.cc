@@ -9,6 +9,7 @@ using tir::BufferData;
 
 std::vector<Axis> Graph::make_axes(const std::vector<Expr>& extents, std::string_view base) {
   std::vector<Axis> axes;
+  axes.reserve(extents.size());
   for (size_t i = 0; i < extents.size(); ++i)
     axes.push_back({tir::var(fresh(std::string(base) + std::to_string(i))), extents[i]});
   return axes;
@@ -16,6 +17,7 @@ std::vector<Axis> Graph::make_axes(const std::vector<Expr>& extents, std::string
 
 static std::vector<Expr> vars(const std::vector<Axis>& axes) {
   std::vector<Expr> out;
+  out.reserve(axes.size());
   for (const Axis& axis : axes) out.push_back(axis.var);
   return out;
 }

@@ -18,6 +18,7 @@ void add_term(Affine& out, const Expr& e, int64_t coefficient) {
     if (it->coefficient == 0) out.terms.erase(it);
     return;
   }
+  if (out.terms.empty()) out.terms.reserve(4);
   if (coefficient != 0) out.terms.push_back({e, coefficient});
 }
 

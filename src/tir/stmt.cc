@@ -2,8 +2,6 @@
 // Construction, equality, walks and substitution of statements; the one switch over every kind.
 #include "tir/stmt.h"
 
-#include <cctype>
-
 namespace tenon::tir {
 namespace {
 
@@ -375,17 +373,19 @@ NameSupply::NameSupply(const PrimFunc& function) {
 }
 
 std::string NameSupply::fresh(std::string_view base) {
+  auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   std::string clean(base);
   for (char& c : clean)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  if (clean.empty() || std::isdigit(static_cast<unsigned char>(clean[0]))) clean.insert(0, "_");
+    if (!is_letter(c) && !is_digit(c)) c = '_';
+  if (clean.empty() || is_digit(clean[0])) clean.insert(0, "_");
   Name key(clean);
   auto [known, is_new] = used_.try_emplace(key, 0);
   if (is_new && is_printable_name(clean)) return clean;
   int number = known->second;
   std::string candidate;
   do {
-    candidate = clean + '_' + std::to_string(++number);
+    candidate.assign(clean).append("_").append(std::to_string(++number));
   } while (!used_.try_emplace(candidate, 0).second);
   used_[key] = number;
   return candidate;
