@@ -74,7 +74,7 @@ std::optional<std::vector<Array>> fold_node(const OpDef& op, std::span<const Arr
 
 /// Equal for equal arrays.
 static uint64_t beginning_hash(const Array& array) {
-  constexpr size_t kBeginning = 4096;
+  constexpr size_t kBeginning = 256;
   auto beginning = array.bytes.first(std::min(array.bytes.size(), kBeginning));
   return hash_combine(hash64({reinterpret_cast<const char*>(beginning.data()), beginning.size()}), array.bytes.size());
 }

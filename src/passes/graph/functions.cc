@@ -66,11 +66,22 @@ graph::Function remove_dead_nodes(graph::Function function) {
     for (graph::ValueId v : node.inputs) live[v.index] = true;
   }
   if (std::find(keep.begin(), keep.end(), false) == keep.end()) return function;
-  graph::Module nothing_added;
-  graph::Rewriter rewriter(nothing_added, function);
-  for (size_t i = 0; i < function.nodes.size(); ++i)
-    if (keep[i]) rewriter.keep(std::move(function.nodes[i]));
-  return rewriter.finish();
+  std::vector<graph::ValueId> renamed(live.size());
+  auto next = static_cast<uint32_t>(function.params.size());
+  for (uint32_t i = 0; i < next; ++i) renamed[i] = {i};
+  auto end = function.nodes.begin();
+  for (size_t i = 0; i < keep.size(); ++i) {
+    if (!keep[i]) continue;
+    graph::Node& node = function.nodes[i];
+    for (graph::ValueId& v : node.inputs) v = renamed[v.index];
+    uint32_t old = std::exchange(node.first_result, next);
+    for (uint32_t k = 0; k < node.types.size(); ++k) renamed[old + k] = {next++};
+    if (&*end != &node) *end = std::move(node);
+    ++end;
+  }
+  function.nodes.erase(end, function.nodes.end());
+  for (graph::ValueId& v : function.results) v = renamed[v.index];
+  return function;
 }
 
 }  // namespace tenon::pass

@@ -298,7 +298,8 @@ class Sinker {
       for (ValueId v : node.inputs) materialize(v);
       for (ValueId v : node.inputs) rewired_ |= rewriter_(v) != v;
       kept_[index] = true;
-      rewriter_.keep(std::move(node));
+      rewriter_.rename(node);
+      rewriter_.add(std::move(node));
       return;
     }
     rewriter_.builder().at(node.name, node.span);
