@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Compiling models, with passes and schedules of the program's own: the C++ interface of libtenon. What is compiled runs
-/// through `tenon/runtime.h`.
+/// Compiling models, with passes, schedules and code generators of the program's own: the C++ interface of libtenon. What is
+/// compiled runs through `tenon/runtime.h`.
 ///
 /// Modules and functions travel as `.tenon` text, the form that every command prints and reads (docs/graph-ir.md, docs/tir.md).
 /// Constants of more than 64 bytes stand in it by hash; a text that is returned may name the same hashes and may give new bytes
@@ -92,6 +92,87 @@ struct ScheduleProvider {
   std::function<ScheduleAnswer(const ScheduleRequest& request)> schedule;
 };
 
+// External code: parts of a graph for a code generator of the program's own.
+
+struct ExternalTensor {
+  std::string dtype;  // `f32`
+  std::vector<int64_t> shape;
+};
+
+/// An operator that may take a place in a pattern.
+struct ExternalNode {
+  struct Operand {
+    ExternalTensor type;
+    bool constant = false;
+    bool chain = false;  // the result of the operator before it in the pattern
+  };
+  std::string op;          // `conv`, as `tenon ops` lists them
+  std::string attributes;  // `{groups = 1, strides = [2,2]}`
+  std::vector<Operand> operands;
+  std::vector<ExternalTensor> results;
+};
+
+/// One place of a pattern: any of these operators, if `accepts` holds.
+struct ExternalPlace {
+  std::vector<std::string> ops;
+  std::function<bool(const ExternalNode& node)> accepts = {};  // none: any
+  bool optional = false;
+};
+
+/// A chain: each operator reads the result of the one before, which nothing else does.
+struct ExternalPattern {
+  std::string name;
+  std::vector<ExternalPlace> chain;  // the first is not optional
+};
+
+/// What a generator compiles: one function of the graph, all of whose types are static.
+struct ExternalRegion {
+  struct Constant {
+    std::string name;  // as in the text
+    ExternalTensor type;
+    std::span<const std::byte> bytes;  // row-major, of any alignment
+  };
+  std::string_view function;  // its constants and one `fn`, as `--dump-passes` prints them
+  std::string_view symbol;    // what the code has to be called
+  std::string_view target;    // `llvm -mcpu=haswell`
+  std::vector<ExternalTensor> inputs, outputs;
+  std::vector<Constant> constants;  // each that the function reads, in the order of first use
+};
+
+// What a generator may give. `constants` names those of the region's that the code wants passed, in order: it takes the inputs,
+// these, then the outputs.
+
+/// A relocatable ELF object whose global symbols include the region's, a `tenon_kernel` (tenon/kernel.h). It may call libm.
+struct ExternalObject {
+  std::string bytes;
+  std::vector<std::string> constants = {};
+  int64_t shared_scratch_bytes = 0, worker_scratch_bytes = 0;
+};
+/// A kernel that the shared library `libtenon_<component>.so` makes at run time (tenon/component.h) from the description.
+struct ExternalComponent {
+  std::string component, description;
+  std::vector<std::string> constants = {};
+};
+/// A `primfunc` without a schedule, whose parameters are inputs, constants, outputs: scheduled and compiled as Tenon's own.
+struct ExternalLoops {
+  std::string text;
+  std::vector<std::string> constants = {};
+};
+/// The object given for another region of the build defines the symbol too.
+struct ExternalNothing {
+  std::vector<std::string> constants = {};
+};
+using ExternalAnswer = std::variant<ExternalObject, ExternalComponent, ExternalLoops, ExternalNothing>;
+
+/// Compiles what its patterns take. What it gives is checked, and run once on random numbers beside Tenon's own code
+/// (docs/external-code.md). With several workers it may be called by several threads at once.
+struct ExternalCodegen {
+  std::string name;                       // letters, digits and `_`; of no other generator
+  std::vector<ExternalPattern> patterns;  // the first that fits at a node is taken
+  bool merges = false;                    // matches that read each other become one region
+  std::function<ExternalAnswer(const ExternalRegion& region)> compile;
+};
+
 struct BuildOptions {
   std::string target;                                        // empty: the module's own if it has one, else this machine
   std::optional<int> opt_level;                              // none: the module's own if it has one, else 3
@@ -102,8 +183,10 @@ struct BuildOptions {
   std::string dump_dir;                                      // the module after each pass is written here; empty: none
   std::vector<ModulePass> passes;
   std::vector<ScheduleProvider> schedules;
-  std::vector<std::string> external;  // as the flag --external of the command: `onednn -ops=conv`, …, or `none`
-  std::vector<plan::Pool> pools;      // memory to plan in, the preferred one first; none: one pool without a limit
+  std::vector<ExternalCodegen> generators;  // they choose before those of `external`
+  std::vector<std::string> external;        // as the flag --external of the command: `onednn -ops=conv`, …, or `none`
+  bool external_self_test = true;           // external code is compared with Tenon's own before it is used
+  std::vector<plan::Pool> pools;            // memory to plan in, the preferred one first; none: one pool without a limit
   std::vector<std::pair<std::string, std::string>> pins;  // a node of the model, and `POOL` or `POOL@OFFSET` for its result
   std::shared_ptr<const plan::MemoryPlanner> planner;     // null: Tenon's own. Its plans pass Tenon's checker, or the build fails
 };

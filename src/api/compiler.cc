@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "api/external.h"
+#include "api/own_errors.h"
 #include "driver/driver.h"
 #include "graph/text.h"
 #include "op/all_ops.h"
@@ -13,25 +15,13 @@
 namespace tenon {
 namespace {
 
+using api::own_errors;
+
 ConstantLookup lookup_in(const tir::ConstantBytes& constants) {
   return [&constants](std::string_view hash) {
     auto it = constants.find(hash);
     return it == constants.end() ? std::span<const std::byte>() : it->second.bytes;
   };
-}
-
-/// What an extension throws to refuse a model is an error of the build like any other.
-template <class Work>
-auto own_errors(const std::string& extension, const Work& work) {
-  try {
-    return work();
-  } catch (const Error& error) {
-    throw CompileError(Diagnostic{.kind = static_cast<ErrorKind>(error.kind()),
-                                  .code = error.code(),
-                                  .message = error.what(),
-                                  .input = extension,
-                                  .notes = {{.message = fmt::format("`{}`, an extension of this build, refused", extension)}}});
-  }
 }
 
 driver::Slot slot_of(PassSlot slot) {
@@ -85,6 +75,8 @@ driver::CompileOptions on_ir(const BuildOptions& options) {
   out.memory.planner = options.planner;
   for (const ModulePass& pass : options.passes) out.extensions.passes.push_back(on_ir(pass));
   for (const ScheduleProvider& provider : options.schedules) out.extensions.schedules.push_back(on_ir(provider));
+  out.external.self_test = options.external_self_test;
+  for (const ExternalCodegen& generator : options.generators) driver::add_generator(out.external, api::on_ir(generator));
   for (const std::string& text : options.external) driver::add_external(out.external, text);
   return out;
 }

@@ -13,7 +13,7 @@
 
 namespace tenon::codegen {
 
-/// Scratch that a kernel needs beside its arguments (runtime/kernel_abi.h), each a multiple of 64.
+/// Scratch that a kernel needs beside its arguments (tenon/kernel.h), each a multiple of 64.
 struct KernelScratch {
   int64_t shared_bytes = 0;      // one block for the call
   int64_t per_worker_bytes = 0;  // one block for each worker

@@ -183,8 +183,9 @@ Built with_passes_after_plan(const graph::Module& scheduled, const CompileOption
 }  // namespace
 
 Built build(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
-  return guarded([&] { return with_passes_after_plan(scheduled, options, ms); },
-                 [&](const char* why) { leave_reproducer(scheduled, "-o reproduced.so", options, why); });
+  return guarded(
+      [&] { return with_passes_after_plan(scheduled, options, ms); },
+      [&](const char* why) { leave_reproducer(scheduled, has_own_generators(options) ? "" : "-o reproduced.so", options, why); });
 }
 
 void write_plan(const plan::LivenessProblem& problem, const plan::MemoryPlan& plan, const std::string& folder) {

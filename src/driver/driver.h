@@ -39,6 +39,9 @@ struct ExternalOptions {
   bool off = false;       // external functions of the module are compiled as our own
   bool self_test = true;  // what a generator made is run once on random numbers and compared with our own code
 };
+/// Adds a generator of the program's own. Throws CompileError (usage, `external-name`) for a name that is no word or that another
+/// generator has.
+void add_generator(ExternalOptions& options, std::shared_ptr<const external::ExternalCodegen> generator);
 /// Adds what `--external` says: `none`, or `NAME -key=value …` of a generator that comes with Tenon. Throws CompileError (usage,
 /// `external-option`) for an option that the generator does not take, (missing, `component-missing`) for another name.
 void add_external(ExternalOptions& options, const std::string& text);

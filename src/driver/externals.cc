@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/parallel.h"
+#include "base/text.h"
 #include "codegen/backend.h"
 #include "driver/attributes.h"
 #include "driver/flops.h"
@@ -37,6 +38,10 @@ std::string built_in_names() {
   std::string names;
   for (const BuiltIn& entry : kBuiltIn) names += (names.empty() ? "" : ", ") + std::string(entry.name);
   return names;
+}
+
+bool is_built_in(std::string_view name) {
+  return std::any_of(std::begin(kBuiltIn), std::end(kBuiltIn), [&](const BuiltIn& entry) { return entry.name == name; });
 }
 
 [[noreturn]] void fail_generator(const std::string& name, const std::string& function) {
@@ -280,6 +285,26 @@ Externals compile_externals(const Module& scheduled, const CompileOptions& optio
   }
   out.module = schedule_module(std::move(out.module), options);
   return out;
+}
+
+bool has_own_generators(const CompileOptions& options) {
+  auto own = [](const Generator& generator) { return !is_built_in(generator->name()); };
+  return std::any_of(options.external.generators.begin(), options.external.generators.end(), own);
+}
+
+void add_generator(ExternalOptions& options, Generator generator) {
+  constexpr std::string_view kWord = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+  std::string name(generator->name());
+  bool taken = is_built_in(name) || name == "none";
+  for (const Generator& other : options.generators) taken |= other->name() == name;
+  if (taken || name.empty() || name.find_first_not_of(kWord) != name.npos)
+    throw CompileError(Diagnostic{.kind = ErrorKind::Usage,
+                                  .code = "external-name",
+                                  .message = fmt::format("an external code generator cannot be called {}", quote(name)),
+                                  .input = name,
+                                  .expected = "letters, digits and `_`, and no name of another generator",
+                                  .found = quote(name)});
+  options.generators.push_back(std::move(generator));
 }
 
 void add_external(ExternalOptions& options, const std::string& text) {

@@ -10,6 +10,9 @@ namespace tenon::driver {
 /// The step `partition`: regions for the options' generators, in order, or none where external code is off.
 graph::Module partition_module(graph::Module module, const CompileOptions& options);
 
+/// Whether the build holds generators that do not come with Tenon, so that no command repeats it.
+bool has_own_generators(const CompileOptions& options);
+
 /// What the generators gave for the external functions of a scheduled module.
 struct Externals {
   graph::Module module;              // calls pass the constants that the symbols want; loop functions given are scheduled

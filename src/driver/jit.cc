@@ -6,9 +6,9 @@
 
 #include "driver/kernels.h"
 #include "lower/lower.h"
-#include "runtime/kernel_abi.h"
 #include "runtime/program.h"
 #include "schedule/schedule.h"
+#include "tenon/kernel.h"
 
 namespace tenon {
 

@@ -31,7 +31,7 @@ struct Region {
   Target target;
 };
 
-/// A kernel that a component of the run time makes: a shared library `libtenon_<component>.so` (runtime/component_abi.h), which
+/// A kernel that a component of the run time makes: a shared library `libtenon_<component>.so` (tenon/component.h), which
 /// reads the description.
 struct ComponentKernel {
   std::string component;
@@ -42,7 +42,7 @@ struct ComponentKernel {
 // takes the inputs, these, then the outputs.
 
 /// Code: a relocatable object whose global symbols include the region's, a function of the kind `tenon_kernel`
-/// (runtime/kernel_abi.h), or a kernel of a component in place of the object.
+/// (tenon/kernel.h), or a kernel of a component in place of the object.
 struct CodeResult {
   std::string object;
   std::optional<ComponentKernel> kernel;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/component_abi.h"
 #include "runtime/program.h"
+#include "tenon/component.h"
 
 namespace tenon::runtime {
 

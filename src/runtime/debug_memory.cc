@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "base/diagnostic.h"
 #include "base/hash.h"
@@ -15,6 +16,31 @@ namespace {
 constexpr uint64_t kGuard = 256;                                       // bytes of canaries before, between and behind blocks
 constexpr std::byte kPatterns[] = {std::byte{0xFF}, std::byte{0x41}};  // floats: NaN, 12.08
 constexpr std::byte kCanaries[] = {std::byte{0xFE}, std::byte{0x42}};
+
+/// A set of bytes.
+class Bytes {
+ public:
+  void add(uint64_t begin, uint64_t end) {
+    auto next = ends_.upper_bound(begin);
+    if (next != ends_.begin() && std::prev(next)->second >= begin) --next;
+    for (; next != ends_.end() && next->first <= end; next = ends_.erase(next)) {
+      begin = std::min(begin, next->first);
+      end = std::max(end, next->second);
+    }
+    ends_.emplace(begin, end);
+  }
+  bool holds(uint64_t begin, uint64_t end) const {
+    auto next = ends_.upper_bound(begin);
+    return next != ends_.begin() && std::prev(next)->second >= end;
+  }
+
+ private:
+  std::map<uint64_t, uint64_t> ends_;  // of each run of bytes, by its begin
+};
+
+bool overlap(const Argument& a, const Argument& b) {
+  return a.place == b.place && a.index == b.index && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
 
 /// The first byte that is not `value`; `count` if there is none.
 size_t first_other(const std::byte* bytes, size_t count, std::byte value) {
@@ -40,6 +66,7 @@ DebugMemory::DebugMemory(const Program& program, uint64_t workers)
   for (const TensorSpec& spec : program.outputs) outputs_.push_back(next_block(spec.bytes(), spec.name));
   for (uint64_t w = 0; w < workers; ++w)
     workers_.push_back(next_block(program.worker_scratch_bytes, fmt::format("scratch of worker {}", w)));
+  find_operands();
   worker_stride_ = workers > 1 ? workers_[1].offset - workers_[0].offset : 0;
   memory_ = MutableArray(DType::U8, {static_cast<int64_t>(end_ + kGuard)});
 }
@@ -68,6 +95,38 @@ std::byte* DebugMemory::address(size_t step, const Argument& argument) {
   return at(regions_[region]) + (argument.offset - program_.regions[region].offset);
 }
 
+/// Values are written once: what was written before a step is an operand of it, or what a result overwrites by plan, which then
+/// is an operand too and stands twice among the arguments.
+void DebugMemory::find_operands() {
+  std::vector<Bytes> regions(regions_.size() + 1), outputs(outputs_.size());
+  operands_.resize(program_.steps.size());
+  for (size_t step = 0; step < program_.steps.size(); ++step) {
+    const std::vector<Argument>& args = program_.steps[step].args;
+    auto written = [&](const Argument& a) -> Bytes& {
+      return a.place == Place::Output ? outputs[a.index] : regions[region_at(step, a)];
+    };
+    auto varies = [](const Argument& a) { return (a.place == Place::Arena || a.place == Place::Output) && a.bytes > 0; };
+    for (size_t k = 0; k < args.size(); ++k) {
+      bool overwritten = false;
+      for (size_t other = 0; other < args.size(); ++other) overwritten |= other != k && overlap(args[k], args[other]);
+      bool known = args[k].place == Place::Constant ||
+                   (varies(args[k]) && written(args[k]).holds(args[k].offset, args[k].offset + args[k].bytes));
+      if (known && !overwritten) operands_[step].push_back(k);
+    }
+    for (const Argument& a : args)
+      if (varies(a)) written(a).add(a.offset, a.offset + a.bytes);
+  }
+}
+
+uint64_t DebugMemory::hash_of_argument(size_t step, size_t k, void* const* args) const {
+  return hash64({static_cast<const char*>(args[k]), program_.steps[step].args[k].bytes});
+}
+
+void DebugMemory::before(size_t step, void* const* args) {
+  operand_hashes_.clear();
+  for (size_t k : operands_[step]) operand_hashes_.push_back(hash_of_argument(step, k, args));
+}
+
 void DebugMemory::begin(int round, std::span<const void* const> inputs) {
   pattern_ = kPatterns[round];
   canary_ = kCanaries[round];
@@ -83,6 +142,7 @@ void DebugMemory::begin(int round, std::span<const void* const> inputs) {
 
 void DebugMemory::after(size_t step, std::span<const void* const> inputs, void* const* args) {
   check_canaries(step);
+  check_operands(step, args);
   check_regions(step);
   check_inputs(step, inputs);
   check_results(step, args);
@@ -129,6 +189,20 @@ void DebugMemory::check_regions(size_t step) {
   }
 }
 
+void DebugMemory::check_operands(size_t step, void* const* args) const {
+  for (size_t i = 0; i < operands_[step].size(); ++i) {
+    size_t k = operands_[step][i];
+    if (hash_of_argument(step, k, args) == operand_hashes_[i]) continue;
+    fail(step, "memory-write", fmt::format("wrote to operand {}, {}", k, name_of(step, program_.steps[step].args[k])));
+  }
+}
+
+std::string DebugMemory::name_of(size_t step, const Argument& argument) const {
+  if (argument.place == Place::Constant) return "a constant";
+  return fmt::format("`{}`",
+                     argument.place == Place::Output ? outputs_[argument.index].name : regions_[region_at(step, argument)].name);
+}
+
 void DebugMemory::check_inputs(size_t step, std::span<const void* const> inputs) const {
   if (hash_of_inputs(inputs) != inputs_hash_) fail(step, "memory-write", "wrote to an input of the model");
 }
@@ -139,7 +213,7 @@ void DebugMemory::check_results(size_t step, void* const* args) {
   for (size_t k = 0; k < program_.steps[step].args.size(); ++k) {
     const Argument& argument = program_.steps[step].args[k];
     if (argument.place == Place::Constant) continue;
-    hashes += fmt::format("{:x} ", hash64({static_cast<const char*>(args[k]), argument.bytes}));
+    hashes += fmt::format("{:x} ", hash_of_argument(step, k, args));
   }
   uint64_t hash = hash64(hashes);
   if (first_) results_[step] = hash;

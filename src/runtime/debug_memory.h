@@ -12,7 +12,8 @@ namespace tenon::runtime {
 
 /// Gives each region of a program, each output and each worker's scratch bytes of its own between canaries, all in one block. A
 /// region holds a pattern before its first step and after its last. A run is done twice, with other patterns and canaries: a
-/// step whose arguments then differ has read memory that holds nothing, or left a part of its result unwritten.
+/// step whose arguments then differ has read memory that holds nothing, or left a part of its result unwritten. A step changes no
+/// operand but those in whose bytes its results are planned to lie.
 class DebugMemory {
  public:
   /// Throws CompileError (unsupported, `debug-memory`) about a program that does not list its regions.
@@ -28,7 +29,9 @@ class DebugMemory {
   static constexpr int kRounds = 2;
   /// Fills all memory for a round.
   void begin(int round, std::span<const void* const> inputs);
-  /// Checks what a step left behind. Throws CompileError (check-failed): `memory-write` or `memory-read`, naming the step.
+  /// Notes what a step is given.
+  void before(size_t step, void* const* args);
+  /// Checks what it left behind. Throws CompileError (check-failed): `memory-write` or `memory-read`, naming the step.
   void after(size_t step, std::span<const void* const> inputs, void* const* args);
 
  private:
@@ -44,6 +47,10 @@ class DebugMemory {
   Block next_block(uint64_t bytes, std::string name);
   void fill(const Block& block);
   size_t region_at(size_t step, const Argument& argument) const;
+  void find_operands();
+  uint64_t hash_of_argument(size_t step, size_t k, void* const* args) const;
+  std::string name_of(size_t step, const Argument& argument) const;
+  void check_operands(size_t step, void* const* args) const;
   void check_canaries(size_t step);
   void check_regions(size_t step);
   void check_inputs(size_t step, std::span<const void* const> inputs) const;
@@ -56,7 +63,9 @@ class DebugMemory {
   std::vector<Block> regions_, outputs_, workers_;
   uint64_t worker_stride_;
   MutableArray memory_;
-  std::vector<std::vector<size_t>> ending_;  // by step, the regions that hold nothing after it
+  std::vector<std::vector<size_t>> ending_;    // by step, the regions that hold nothing after it
+  std::vector<std::vector<size_t>> operands_;  // by step, the arguments that it may not change
+  std::vector<uint64_t> operand_hashes_;       // of the step that runs
   std::byte pattern_{}, canary_{};
   bool first_ = true;
   uint64_t inputs_hash_ = 0;

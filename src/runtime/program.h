@@ -12,9 +12,9 @@
 
 #include "base/array.h"
 #include "base/function_ref.h"
-#include "runtime/component_abi.h"
-#include "runtime/kernel_abi.h"
 #include "runtime/packed_call.h"
+#include "tenon/component.h"
+#include "tenon/kernel.h"
 
 namespace tenon::runtime {
 
@@ -75,7 +75,7 @@ struct KernelMemory {
   bool operator==(const KernelMemory&) const = default;
 };
 
-/// A kernel that a component makes from its description (runtime/component_abi.h).
+/// A kernel that a component makes from its description (tenon/component.h).
 struct ComponentKernel {
   uint32_t kernel = 0;  // index into Program::kernels
   std::string component, description;

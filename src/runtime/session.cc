@@ -167,6 +167,7 @@ void Session::State::run_steps() {
     if (debug) debug->begin(round, inputs);
     void* const* next = args.data();
     for (size_t i = 0; i < program.steps.size(); ++i) {
+      if (debug) debug->before(i, next);
       run_step(i, next);
       if (debug) debug->after(i, inputs, next);
       next += program.steps[i].args.size();

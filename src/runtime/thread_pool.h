@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/kernel_abi.h"
+#include "tenon/kernel.h"
 
 namespace tenon::runtime {
 

@@ -310,7 +310,7 @@ class Run(CommandTest):
 
 
 class Extensions(CommandTest):
-    """The examples of a pass, a schedule and a planner, built in a folder that holds them and the public headers."""
+    """The examples of a pass, a schedule, a code generator and a planner, built in a folder that holds them and the public headers."""
 
     def build(self, example, program):
         library = pathlib.Path(TENON).resolve().parents[1]
@@ -365,6 +365,29 @@ class Extensions(CommandTest):
         declined = self.runs(program, self.model, self.path("other"), "wrong")
         self.assertNotIn("provider", declined.stdout)
 
+    def test_the_example_of_a_code_generator(self):
+        program = self.build("external", "own_external")
+        model = self.write("gates.tenon", """fn @main(%0: f32[2,3] "x", %1: f32[2,3] "z") -> ("y") {
+  %2 = sigmoid(%0) : f32[2,3]
+  %3 = multiply(%0, %2) : f32[2,3]
+  %4 = sigmoid(%3) : f32[2,3]
+  %5 = multiply(%4, %1) : f32[2,3]
+  return %5
+}
+""")
+        x, z = [-1.0, 0.0, 0.5, 2.0, -30.0, 4.0], [1.0, 2.0, -3.0, 0.25, 1.0, -1.0]
+        write_npz(self.path("x.npz"), {"x": ("<f4", [2, 3], x), "z": ("<f4", [2, 3], z)})
+        gate = [v / (1 + math.exp(-v)) for v in x]
+        want = [b / (1 + math.exp(-a)) for a, b in zip(gate, z)]
+        for mode in ("code", "loops"):
+            self.assertEqual(self.runs(program, model, self.path(mode), mode).stdout.count('external = "own"'), 2)
+            self.tenon("run", self.path(mode), "-i", self.path("x.npz"), "-o", self.path("y.npz"))
+            for got, wanted in zip(read_npz(self.path("y.npz"))["y"][2], want):
+                self.assertAlmostEqual(got, wanted, delta=2e-6)
+        refused = self.runs(program, model, self.path("wrong"), "wrong", code=1).stderr
+        self.assertIn("[external-self-test]", refused)
+        self.assertIn("`own` computes `@own_0` wrong", refused)
+        self.assertFalse(os.path.exists(self.path("wrong")))
 
     def test_a_planner_of_a_program_is_used_and_checked(self):
         program = self.build("planner", "own_planner")

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/component_abi.h"
+#include "tenon/component.h"
 
 typedef struct {
   long count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
    Kernels written by hand for tests of the run time: a shared library as code generation would make one. */
-#include "runtime/kernel_abi.h"
+#include "tenon/kernel.h"
 
 struct closure {
   void* const* args;

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "codegen/backend.h"
-#include "runtime/kernel_abi.h"
+#include "tenon/kernel.h"
 
 namespace tenon::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "codegen/backend.h"
-#include "runtime/kernel_abi.h"
+#include "tenon/kernel.h"
 #include "tir/text.h"
 
 namespace tenon {

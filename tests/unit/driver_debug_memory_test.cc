@@ -72,6 +72,13 @@ TEST(DebugMemory, AWriteToWhatIsNotAliveIsFound) {
   EXPECT_EQ(error_of([] { run(-2 * 128, 0); }).code, "memory-write") << "`first` is dead by then";
 }
 
+TEST(DebugMemory, AWriteToAnOperandIsFound) {
+  Diagnostic error = error_of([] { run(-128 + 5, 0); });
+  EXPECT_EQ(error.code, "memory-write");
+  EXPECT_EQ(error.function, "far");
+  EXPECT_NE(error.message.find("operand 0, `second`"), error.message.npos) << error.message;
+}
+
 TEST(DebugMemory, AReadOfWhatIsNotAliveIsFound) {
   EXPECT_EQ(error_of([] { run(5, -128); }).code, "memory-read") << "`first`";
   EXPECT_EQ(error_of([] { run(5, 64); }).code, "memory-read") << "behind the operand";

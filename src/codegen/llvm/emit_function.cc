@@ -11,7 +11,7 @@ using tir::Expr;
 
 namespace {
 
-// Offsets in tenon_kernel_context (runtime/kernel_abi.h).
+// Offsets in tenon_kernel_context (tenon/kernel.h).
 constexpr int64_t kParallelFor = 0, kSharedScratch = 8, kWorkerScratch = 16, kWorkerStride = 24;
 
 }  // namespace

@@ -178,7 +178,7 @@ class PackedEmitter {
     b_.CreateRet(b_.getInt32(0));
   }
 
-  /// void parallel_for(Context* context, int64_t extent, Body* body, void* closure), as runtime/kernel_abi.h has it.
+  /// void parallel_for(Context* context, int64_t extent, Body* body, void* closure), as tenon/kernel.h has it.
   void emit_parallel_for() {
     parallel_for_ = function_ = new_function("tenon_packed_parallel_for", false, b_.getVoidTy(), {ptr(), i64(), ptr(), ptr()});
     Value *context = function_->getArg(0), *extent = function_->getArg(1);

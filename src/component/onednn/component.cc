@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "component/onednn/primitive.h"
-#include "runtime/component_abi.h"
+#include "tenon/component.h"
 
 namespace {
 

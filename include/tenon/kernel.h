@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
-   The binary interface between generated kernels and whoever calls them. Plain C. */
-#pragma once
+   The binary interface between kernels, generated or from an external code generator, and whoever calls them. Plain C. */
+#ifndef TENON_KERNEL_H
+#define TENON_KERNEL_H
 
 #include <stdint.h>
 
@@ -14,8 +15,8 @@ extern "C" {
 typedef void (*tenon_range_body)(void* closure, int64_t begin, int64_t end, int64_t worker);
 typedef struct tenon_kernel_context {
   void (*parallel_for)(struct tenon_kernel_context* context, int64_t extent, tenon_range_body body, void* closure);
-  uint8_t* shared_scratch; /* KernelScratch::shared_bytes, 64-byte aligned */
-  uint8_t* worker_scratch; /* per_worker_bytes for each worker, one after the other, worker_stride apart */
+  uint8_t* shared_scratch; /* as many bytes as the kernel was said to share, 64-byte aligned */
+  uint8_t* worker_scratch; /* as many as it was said to need for each worker, worker_stride apart */
   int64_t worker_stride;   /* bytes, a multiple of 64 */
   void* pool;              /* the pool's own */
 } tenon_kernel_context;
@@ -27,3 +28,5 @@ typedef void (*tenon_kernel)(void* const* args, tenon_kernel_context* context);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* TENON_KERNEL_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
    The binary interface between the run time and a component: a shared library `libtenon_<name>.so` that makes kernels from
    descriptions, such as a library of kernels that is not linked into artifacts. Plain C. */
-#pragma once
+#ifndef TENON_COMPONENT_H
+#define TENON_COMPONENT_H
 
 #include <stdint.h>
 
@@ -30,3 +31,5 @@ typedef const tenon_component* (*tenon_component_open_function)(void);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* TENON_COMPONENT_H */
