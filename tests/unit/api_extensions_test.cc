@@ -29,8 +29,14 @@ constexpr const char* kProduct = R"(fn @main(%0: f32[4,8] "a", %1: f32[8,8] "b")
   return %2
 }
 )";
-constexpr const char* kLargeProduct = R"(fn @main(%0: f32[1024,256] "a", %1: f32[256,1024] "b") -> ("c") {
-  %2 = matmul(%0, %1) : f32[1024,1024] "mm"
+/// Of more sums than a function may have that is run on three sets of numbers, or on any.
+constexpr const char* kLargeProduct = R"(fn @main(%0: f32[256,512] "a", %1: f32[512,520] "b") -> ("c") {
+  %2 = matmul(%0, %1) : f32[256,520] "mm"
+  return %2
+}
+)";
+constexpr const char* kHugeProduct = R"(fn @main(%0: f32[1024,1024] "a", %1: f32[1024,1040] "b") -> ("c") {
+  %2 = matmul(%0, %1) : f32[1024,1040] "mm"
   return %2
 }
 )";
@@ -339,8 +345,19 @@ TEST_F(Extensions, AWrongScheduleIsRefusedByName) {
   EXPECT_TRUE(contains(step.what(), "<provider mine>:1:1")) << step.what();
 }
 
-TEST_F(Extensions, WhatCannotBeCheckedIsRefused) {
+TEST_F(Extensions, LargeLoopsAreChecked) {
   std::string model = file("m.tenon", kLargeProduct);
+  auto with_rows = [](const std::string& rows) {
+    return with_provider([=](const ScheduleRequest& request) -> ScheduleAnswer {
+      return ScheduledFunction{replaced(std::string(request.function), "for i0 = 0 extent 256 {", rows)};
+    });
+  };
+  EXPECT_TRUE(contains(module_after(model, "schedule", with_rows("for i0 = 0 extent 256 parallel {")), "provider = \"mine\""));
+  EXPECT_EQ(error_of(model, with_rows("for i0 = 0 extent 255 parallel {")).code(), "provider-result");
+}
+
+TEST_F(Extensions, WhatCannotBeCheckedIsRefused) {
+  std::string model = file("m.tenon", kHugeProduct);
   auto loops = [](const ScheduleRequest& request) -> ScheduleAnswer { return ScheduledFunction{std::string(request.function)}; };
   Error error = error_of(model, with_provider(loops));
   EXPECT_EQ(error.code(), "provider-unchecked");
