@@ -305,6 +305,23 @@ TEST_F(Extensions, AProviderAcceptsOrDeclines) {
   EXPECT_TRUE(asked.empty()) << "at level 0 the loops stand as they are";
 }
 
+/// Nest steps as `tenon lower --to trace` prints them, with sizes of one's own; what they pack is packed in the module.
+TEST_F(Extensions, AProviderPacksConstantsByNestSteps) {
+  std::string bytes;
+  for (int i = 0; i < 64; ++i) bytes += "0000803f";  // 1.0
+  std::string model =
+      file("m.tenon", replaced("constant @w : f32[8,8] = bytes \"" + bytes + "\"\n" + kProduct, ", %1: f32[8,8] \"b\")", ")"));
+  model = file("m.tenon", replaced(read(model), "{\n", "{\n  %1 = constant @w : f32[8,8]\n"));
+  BuildOptions options = with_provider([](const ScheduleRequest&) -> ScheduleAnswer {
+    return ScheduleSteps{"contraction matmul rows=2 lanes=3 v=constant block=8\nconstruct\n"};
+  });
+  std::string module = module_after(model, "schedule", options);
+  EXPECT_TRUE(contains(module, "constant @w_packed : f32[72]")) << module;  // three tiles of three columns of eight
+  EXPECT_TRUE(contains(module, "p1: f32[72]")) << module;
+  // In this model the matrix is an input.
+  EXPECT_EQ(error_of(file("product.tenon", kProduct), options).code(), "provider-signature");
+}
+
 TEST_F(Extensions, ProvidersAreAskedInOrder) {
   std::string model = file("m.tenon", kProduct);
   BuildOptions options = with_provider([](const ScheduleRequest&) -> ScheduleAnswer { return Declined{}; });
