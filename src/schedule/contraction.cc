@@ -75,14 +75,19 @@ constexpr double kWorthRepeating = 0.1;            // of the products' time, for
 
 }  // namespace
 
-bool Contraction::read() {
+bool Contraction::applies() const {
   const Stage& reduction = *request_.root.reduction;
   const Stage& output = request_.root.output();
   if (request_.prefix > 0 || reduction.values.size() != 1 || output.outputs.size() != 1) return false;
   if (reduction.points() == 0 || reduction.reduce_points() < 4) return false;
+  DType dtype = reduction.outputs[0]->dtype;
+  return dtype != DType::Bool && byte_size(dtype) >= 4 && product_of(reduction.values[0], reduction.carried[0]);
+}
+
+void Contraction::read() {
+  const Stage& reduction = *request_.root.reduction;
+  const Stage& output = request_.root.output();
   dtype_ = reduction.outputs[0]->dtype;
-  if (dtype_ == DType::Bool || byte_size(dtype_) < 4) return false;
-  if (!product_of(reduction.values[0], reduction.carried[0])) return false;
   ReductionBody body = reduction_body(request_);
   epilogue_ = body.epilogue;
   carried_ = body.carried[0];
@@ -98,7 +103,6 @@ bool Contraction::read() {
   for (Stmt& s : epilogue_) s = simplify_stmt(substitute(s, split), emission_.ranges);
   init_ = stage_.init[0];
   if (body.update_stmts.empty() && split.empty()) flat_ = product_of(body.update[0], reduction.carried[0]);
-  return true;
 }
 
 bool Contraction::sort_axes(bool windowed) {
@@ -190,7 +194,7 @@ bool Contraction::find_window(Operand& operand, const Expr& read) {
   operand.value = load(emission_.layout.flat(w.rows), {emission_.layout.index(w.rows, indices, emission_.ranges)});
   operand.lets.clear();
   window_ = std::move(w);
-  windowed_ = &operand;
+  window_->of_v = &operand == &v_;
   return true;
 }
 
@@ -330,11 +334,11 @@ void Contraction::choose_blocks(int64_t b_parts) {
   int64_t chunks = (b_.tiles() + b_chunk_ - 1) / b_chunk_;
   b_chunk_ = (b_.tiles() + chunks - 1) / chunks;
   b_chunk_ = std::min(b_chunk_, (b_.tiles() + b_parts - 1) / b_parts);
-  if (windowed_ == &b_) b_chunk_ = windowed_tiles(b_, b_chunk_);
+  if (reads_window(b_)) b_chunk_ = windowed_tiles(b_, b_chunk_);
   int64_t jobs = b_chunks() * product(outer_);
   int64_t cuts = std::clamp<int64_t>((kJobs + jobs - 1) / jobs, 1, v_.tiles());
   v_chunk_ = (v_.tiles() + cuts - 1) / cuts;
-  if (windowed_ == &v_) v_chunk_ = windowed_tiles(v_, v_chunk_);
+  if (reads_window(v_)) v_chunk_ = windowed_tiles(v_, v_chunk_);
 }
 
 /// Cuts the work into jobs where each computes a part of B, or of what an operand reads, for itself; false if that takes much
@@ -342,7 +346,7 @@ void Contraction::choose_blocks(int64_t b_parts) {
 bool Contraction::choose_blocks_of_jobs() {
   double least = std::numeric_limits<double>::infinity();
   int64_t best = 1;
-  for (int64_t parts = 1; parts <= (windowed_ == &v_ ? 1 : kJobs); parts *= 2) {
+  for (int64_t parts = 1; parts <= (reads_window(v_) ? 1 : kJobs); parts *= 2) {
     choose_blocks(parts);
     if (double cycles = repeated_cycles(); cycles < least) least = cycles, best = parts;
   }
@@ -382,7 +386,7 @@ int64_t Contraction::windowed_tiles(const Operand& operand, int64_t tiles) {
 
 /// The most steps of the window's axis that this many tiles touch.
 int64_t Contraction::window_steps(int64_t tiles) const {
-  const Operand& o = *windowed_;
+  const Operand& o = windowed();
   if (!o.rest.empty()) return tiles / o.axis_tiles;
   return std::min(window_->along.extent, (tiles * o.width + window_->inner - 2) / window_->inner + 1);
 }
@@ -432,7 +436,7 @@ bool Contraction::plan_window(Lanes lanes) {
 
 /// The axis of the window is the operand's only axis beside the tiled one, or the outer part of that.
 bool Contraction::window_fits() const {
-  const Operand& o = *windowed_;
+  const Operand& o = windowed();
   if (panels_first_) return false;
   return o.rest.empty() ? o.axis.extent == window_->along.extent * window_->inner
                         : o.rest.size() == 1 && o.rest[0].name == window_->along.name;
@@ -477,16 +481,16 @@ void Contraction::take_blocks(const ContractionNest& nest) {
   b_chunk_ = nest.b_tiles;
   v_chunk_ = nest.v_tiles;
   if (!window_) return;
-  int64_t tiles = windowed_ == &v_ ? v_chunk_ : b_chunk_;
-  if (!windowed_->rest.empty() && tiles % windowed_->axis_tiles != 0)
+  int64_t tiles = reads_window(v_) ? v_chunk_ : b_chunk_;
+  if (!windowed().rest.empty() && tiles % windowed().axis_tiles != 0)
     fail_step("schedule-nest-size",
               {.message = fmt::format("a job has {} tiles of the operand that reads `{}`", tiles, nest.window),
-               .expected = fmt::format("a multiple of {}, the tiles of one step", windowed_->axis_tiles),
+               .expected = fmt::format("a multiple of {}, the tiles of one step", windowed().axis_tiles),
                .found = std::to_string(tiles)});
   window_->steps = window_steps(tiles);
 }
 
-Nest Contraction::decided() const {
+void Contraction::note_decisions() const {
   ContractionNest shape{.lanes_lie = lanes_,
                         .rows = tile_.rows,
                         .vectors = tile_.vectors,
@@ -501,10 +505,8 @@ Nest Contraction::decided() const {
                             : Storage::InPlace;
   if (window_) shape.window = window_->stage->name;
   if (window_) shape.window_lanes = 0;  // decided by the nest that computes the rows
-  Nest nest{.shape = std::move(shape)};
-  bool worth_workers = request_.parallel && jobs() > 1 && stage_.points() * depth() > (1 << 15);
-  if (worth_workers) nest.worker = 0;
-  return nest;
+  request_.nest.shape = std::move(shape);
+  if (request_.parallel && jobs() > 1 && stage_.points() * depth() > (1 << 15)) request_.nest.worker = 0;
 }
 
 /// Gives the rows their extent.
@@ -513,28 +515,65 @@ void Contraction::place_window() {
   BufferData data = *w.rows;
   data.shape[0] = Expr(w.row_count());
   w.rows = Buffer(std::move(data));
-  windowed_->value = replace_buffers(windowed_->value, {{w.rows->name, emission_.layout.add(w.rows, Scope::Local)}});
+  windowed().value = replace_buffers(windowed().value, {{w.rows->name, emission_.layout.add(w.rows, Scope::Local)}});
 }
 
-std::optional<Nest> decide_contraction(const NestRequest& request) {
-  if (!request.root.reduction) return std::nullopt;
-  Contraction along(request);
-  if (!along.read()) return std::nullopt;
-  Contraction across = along;
-  Contraction windowed = along;
+namespace {
+
+/// The names taken so far and the ranges of those that are loops: what is only considered takes none.
+struct Taken {
+  tir::NameSupply names;
+  Ranges ranges;
+
+  static Taken of(const Emission& emission) { return {emission.names, emission.ranges}; }
+  /// What was taken since; from here on these are again all.
+  Taken exchange(Emission& emission) const {
+    Taken since{std::move(emission.names), std::move(emission.ranges)};
+    emission.names = names;
+    emission.ranges = ranges;
+    return since;
+  }
+  void restore(Emission& emission) && {
+    emission.names = std::move(names);
+    emission.ranges = std::move(ranges);
+  }
+};
+
+std::optional<Contraction> given_plan(const NestRequest& request, Contraction contraction) {
+  if (!contraction.follow(std::get<ContractionNest>(request.nest.shape))) return std::nullopt;
+  return contraction;
+}
+
+/// The best of all plans, or nothing.
+std::optional<Contraction> best_plan(const NestRequest& request, Contraction along) {
+  Contraction across = along, windowed = along;
+  const Taken before = Taken::of(request.emission);
   std::optional<double> cycles = along.plan(Lanes::AlongOutput);
   if (!cycles) return std::nullopt;
+  Taken by_along = before.exchange(request.emission);
   std::optional<double> other = across.plan(Lanes::AcrossOutput);
+  Taken by_across = before.exchange(request.emission);
   bool lie_across = other && *other < *cycles;
-  if (windowed.plan_window(lie_across ? Lanes::AcrossOutput : Lanes::AlongOutput)) return windowed.decided();
-  return lie_across ? across.decided() : along.decided();
+  bool with_window = windowed.plan_window(lie_across ? Lanes::AcrossOutput : Lanes::AlongOutput);
+  if (!with_window) std::move(lie_across ? by_across : by_along).restore(request.emission);
+  Contraction& best = with_window ? windowed : lie_across ? across : along;
+  best.note_decisions();
+  return std::move(best);
 }
 
-Stmt contraction_nest(const NestRequest& request) {
+}  // namespace
+
+std::function<Stmt()> plan_contraction(const NestRequest& request) {
   if (!request.root.reduction) return {};
   Contraction contraction(request);
-  bool possible = contraction.read() && contraction.follow(std::get<ContractionNest>(request.nest.shape));
-  return possible ? contraction.build() : Stmt{};
+  if (!contraction.applies()) return {};
+  Taken before = Taken::of(request.emission);
+  contraction.read();
+  std::optional<Contraction> planned =
+      request.given ? given_plan(request, std::move(contraction)) : best_plan(request, std::move(contraction));
+  if (planned) return [contraction = std::move(*planned)]() mutable { return contraction.build(); };
+  std::move(before).restore(request.emission);
+  return {};
 }
 
 }  // namespace tenon::schedule

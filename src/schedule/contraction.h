@@ -66,6 +66,7 @@ struct Operand {
 /// the rows that it reads.
 struct Window {
   const Stage* stage = nullptr;
+  bool of_v = false;  // V reads it; otherwise B
   size_t axis = 0;
   Iter along;         // a spatial axis of the sum
   int64_t inner = 1;  // points of the operand's other axes within a step of it
@@ -86,14 +87,16 @@ struct Window {
 class Contraction {
  public:
   explicit Contraction(const NestRequest& request) : request_(request), emission_(request.emission) {}
-  /// Takes the sum of products apart; false for another root.
-  bool read();
+  /// Whether the root is a sum of products.
+  bool applies() const;
+  /// Takes it apart.
+  void read();
   /// Decides everything but emits nothing. Estimated cycles, or nothing where this does not apply.
   std::optional<double> plan(Lanes lanes);
   /// As planned, with a window; false, and then unusable, where there is none or it does not pay.
   bool plan_window(Lanes lanes);
-  /// What was planned.
-  Nest decided() const;
+  /// Says in the request's nest what was planned.
+  void note_decisions() const;
   /// As decided; false where it does not apply.
   bool follow(const ContractionNest& nest);
   Stmt build();
@@ -139,6 +142,10 @@ class Contraction {
     emission_.ranges[tir::as<tir::Var>(v)->name] = {0, std::max<int64_t>(0, extent - 1)};
     return v;
   }
+  /// The operand that reads the window.
+  Operand& windowed() { return window_->of_v ? v_ : b_; }
+  const Operand& windowed() const { return window_->of_v ? v_ : b_; }
+  bool reads_window(const Operand& operand) const { return window_ && &windowed() == &operand; }
   int64_t depth() const { return product(reduce_); }
   int64_t jobs() const { return product(outer_) * b_chunks() * v_cuts(); }
   int64_t b_chunks() const { return (b_.tiles() + b_chunk_ - 1) / b_chunk_; }
@@ -146,7 +153,7 @@ class Contraction {
   /// Reduce points of one step of the outermost reduce axis.
   int64_t step_depth() const { return reduce_.empty() ? 1 : depth() / reduce_[0].extent; }
 
-  const NestRequest& request_;
+  NestRequest request_;
   Emission& emission_;
   Lanes lanes_ = Lanes::AlongOutput;
   Stage stage_;                  // the reduction over the output's variables, groups split
@@ -163,7 +170,6 @@ class Contraction {
   int64_t v_chunk_ = 1;        // V tiles of one job
   bool panels_first_ = false;  // B is stored as panels before it is used: by each job, or before all
   std::optional<Window> window_;
-  Operand* windowed_ = nullptr;  // the operand that reads it
   Buffer acc_, partial_;
   Expr block_;  // index of the reduction's block
 };

@@ -119,7 +119,7 @@ void Contraction::repack(Operand& operand) {
 
 /// The first step of the window's axis that a job touches.
 Expr Contraction::window_start(const Expr& part, int64_t tiles) const {
-  const Operand& o = *windowed_;
+  const Operand& o = windowed();
   Expr first = part * Expr(tiles);
   if (!o.rest.empty()) return simplify(floordiv(first, Expr(o.axis_tiles)), emission_.ranges);
   Expr point = min(first * Expr(o.width), Expr(o.axis.extent - o.width));  // a last tile is moved back
@@ -339,7 +339,7 @@ Stmt Contraction::build() {
     return name;
   };
   if (window_) {
-    Expr start = windowed_ == &v_ ? window_start(cut, v_chunk_) : window_start(chunk, b_chunk_);
+    Expr start = reads_window(v_) ? window_start(cut, v_chunk_) : window_start(chunk, b_chunk_);
     body.push_back(let(window_->start, start));
     body.push_back(allocate(emission_.layout.flat(window_->rows)));
     body.push_back(fill_window());

@@ -22,15 +22,13 @@ struct NestRequest {
   bool given = false;  // a nest of another shape than the root's is null, sizes out of range throw (`schedule-nest-size`)
 };
 
-Stmt elementwise_nest(const NestRequest& request);        // no reduction: vectors along memory
-Stmt contraction_nest(const NestRequest& request);        // sum of products with reuse on both sides, as it was decided
+Stmt elementwise_nest(const NestRequest& request);  // no reduction: vectors along memory
+/// Sum of products with reuse on both sides: a register tile. What emits it, or null; the two are apart because what stands in a
+/// contraction's window is not emitted by itself. What the request refers to outlives the result.
+std::function<Stmt()> plan_contraction(const NestRequest& request);
 Stmt spatial_reduction_nest(const NestRequest& request);  // lanes are output elements: pooling, depthwise, column sums
 Stmt row_reduction_nest(const NestRequest& request);      // lanes are partial results along a contiguous reduce axis
 Stmt scalar_reduction_nest(const NestRequest& request);   // any reduction, one element at a time
-
-/// What a sum of products with reuse on both sides becomes: storage, a register tile, blocks, jobs; nothing for another root. It
-/// stands before the emission because it may take other roots into its window.
-std::optional<Nest> decide_contraction(const NestRequest& request);
 
 // Shared by the nests.
 

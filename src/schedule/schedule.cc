@@ -19,13 +19,6 @@ using namespace tir;
 
 namespace {
 
-using NestFn = Stmt (*)(const NestRequest&);
-
-/// By the place of their shapes in Nest; each declines what is not of its shape.
-constexpr NestFn kNests[] = {elementwise_nest, contraction_nest, row_reduction_nest, spatial_reduction_nest,
-                             scalar_reduction_nest};
-static_assert(std::size(kNests) == std::variant_size_v<decltype(Nest::shape)>);
-
 /// Emits every root of a function; some leading axes are looped over around all of them.
 class Assembly {
  public:
@@ -50,17 +43,16 @@ class Assembly {
   }
 
   /// Settles which roots are contractions.
-  void decide() {
+  void plan() {
     for (const Buffer& p : request_.func.params) layout_.add(p, Scope::Global);
     for (const auto& [buffer, data] : graph_.constants) layout_.add(buffer, Scope::Global);
     for (const Root& root : parts_.roots)
       for (const Buffer& b : root.output().outputs)
         if (!graph_.is_param(b)) made_.shared ? layout_.add(b, Scope::Local, made_.shared) : layout_.add(b, Scope::Global);
-    decide_contractions();
+    plan_contractions();
   }
 
   Scheduled build() {
-    Scheduled out;
     std::vector<Stmt> stmts;
     for (const auto& [buffer, data] : graph_.constants) {
       Array flat = data;
@@ -68,19 +60,19 @@ class Assembly {
       stmts.push_back(allocate_const(layout_.flat(buffer), std::move(flat)));
     }
     std::vector<Stmt> roots;
-    for (const Root& root : parts_.roots)
-      if (!windows_.contains(root.name())) emit(root, roots, out);
+    for (size_t i = 0; i < nests_.size(); ++i)
+      if (!windows_.contains(nests_[i].stage)) emit(i, roots);
     if (made_.shared) roots = {around(std::move(roots))};
     stmts.insert(stmts.end(), roots.begin(), roots.end());
-    out.func = request_.func;
-    for (Buffer& p : out.func.params) p = layout_.flat(p);
-    out.func.body = scoped(std::move(stmts));
-    out.origin = std::move(made_);
-    return out;
+    out_.func = request_.func;
+    for (Buffer& p : out_.func.params) p = layout_.flat(p);
+    out_.func.body = scoped(std::move(stmts));
+    out_.origin = std::move(made_);
+    return std::move(out_);
   }
 
   bool has_contraction() const {
-    return std::any_of(contractions_.begin(), contractions_.end(), [](const auto& nest) { return nest.has_value(); });
+    return std::any_of(contractions_.begin(), contractions_.end(), [](const auto& emit) { return bool{emit}; });
   }
   const StageGraph& graph() const { return graph_; }
   const Decomposition& parts() const { return parts_; }
@@ -91,76 +83,72 @@ class Assembly {
     ranges_ = graph_.ranges;
   }
 
-  /// The nest that was given for a root, or null.
-  const Nest* given_for(const Root& root) const {
+  /// The nest that was given for a stage, or null.
+  const Nest* given_for(const std::string& stage) const {
     if (!given_) return nullptr;
-    auto found = std::find_if(given_->nests.begin(), given_->nests.end(), [&](const Nest& n) { return n.stage == root.name(); });
+    auto found = std::find_if(given_->nests.begin(), given_->nests.end(), [&](const Nest& n) { return n.stage == stage; });
     return found == given_->nests.end() ? nullptr : &*found;
   }
 
   /// Before anything is emitted, as what stands in a contraction's window has no nest of its own.
-  void decide_contractions() {
-    contractions_.resize(parts_.roots.size());
-    for (size_t i = 0; i < parts_.roots.size(); ++i) {
+  void plan_contractions() {
+    size_t count = parts_.roots.size();
+    nests_.resize(count);
+    contractions_.resize(count);
+    for (size_t i = 0; i < count; ++i) {
       const Root& root = parts_.roots[i];
-      if (!root.reduction || root.output().points() == 0) continue;
-      if (given_) {
-        const Nest* given = given_for(root);
-        if (given && std::holds_alternative<ContractionNest>(given->shape)) contractions_[i] = *given;
-      } else {
-        NameSupply names = names_;  // what is only considered takes no name
-        Ranges ranges = ranges_;
-        Emission emission{graph_, parts_, layout_, names, ranges};
-        Nest unused;
-        Scheduled none;
-        contractions_[i] = decide_contraction(request_for(emission, root, unused, none));
-      }
+      Nest& nest = nests_[i];
+      nest.stage = root.name();
+      if (root.reduction && root.epilogue) nest.epilogue = root.epilogue->name;
+      if (const Nest* given = given_for(nest.stage)) nest.shape = given->shape, nest.worker = given->worker;
+      if (root.output().points() == 0 || (given_ && !std::holds_alternative<ContractionNest>(nest.shape))) continue;
+      contractions_[i] = plan_contraction(request_for(i));
+      if (given_ && !contractions_[i]) refuse_shape(nest);
       if (!contractions_[i]) continue;
-      const std::string& window = std::get<ContractionNest>(contractions_[i]->shape).window;
+      const std::string& window = std::get<ContractionNest>(nest.shape).window;
       if (!window.empty()) windows_.insert(window);
     }
   }
 
-  NestRequest request_for(Emission& emission, const Root& root, Nest& nest, Scheduled& out) const {
-    return {emission,   root,        made_.shared, request_.target, made_.shared == 0, request_.constant_params,
-            out.packed, out.explain, nest};
+  NestRequest request_for(size_t i) {
+    return {emission_,   parts_.roots[i], made_.shared, request_.target,  made_.shared == 0, request_.constant_params,
+            out_.packed, out_.explain,    nests_[i],    given_ != nullptr};
   }
 
-  void emit(const Root& root, std::vector<Stmt>& stmts, Scheduled& out) {
+  void emit(size_t i, std::vector<Stmt>& stmts) {
+    const Root& root = parts_.roots[i];
     for (const Buffer& b : root.output().outputs)
       if (!graph_.is_param(b)) stmts.push_back(allocate(layout_.flat(b)));
-    Nest nest{.stage = root.name(), .epilogue = root.reduction && root.epilogue ? root.epilogue->name : ""};
+    Nest& nest = nests_[i];
     if (root.output().points() == 0) {
-      if (root.reduction) nest.shape = ScalarReduction{};
-      made_.nests.push_back(std::move(nest));
-      return;
+      nest.shape = root.reduction ? decltype(nest.shape)(ScalarReduction{}) : ElementwiseNest{};
+    } else {
+      if (given_ && !given_for(nest.stage))
+        fail_step("schedule-nest-stages", {.message = fmt::format("no step computes stage `{}`", nest.stage),
+                                           .expected = "a nest for it, or `inline`",
+                                           .found = "neither"});
+      Stmt emitted = contractions_[i] ? contractions_[i]() : given_ ? given_nest(request_for(i)) : first_nest(request_for(i));
+      if (!emitted) refuse_shape(nest);
+      stmts.push_back(std::move(emitted));
     }
-    Emission emission{graph_, parts_, layout_, names_, ranges_};
-    NestRequest request = request_for(emission, root, nest, out);
-    const std::optional<Nest>& contraction = contractions_[static_cast<size_t>(&root - parts_.roots.data())];
-    const Nest* decided = contraction ? &*contraction : given_for(root);
-    if (given_ && !decided)
-      fail_step("schedule-nest-stages", {.message = fmt::format("no step computes stage `{}`", root.name()),
-                                         .expected = "a nest for it, or `inline`",
-                                         .found = "neither"});
-    if (decided) {
-      nest.shape = decided->shape;
-      nest.worker = decided->worker;
-      request.given = true;
-    }
-    Stmt emitted = decided ? kNests[nest.shape.index()](request) : first_nest(request);
-    if (!emitted) refuse_shape(nest);
-    stmts.push_back(std::move(emitted));
     made_.nests.push_back(std::move(nest));
+  }
+
+  Stmt given_nest(const NestRequest& request) const {
+    const auto& shape = request.nest.shape;
+    if (std::holds_alternative<ElementwiseNest>(shape)) return elementwise_nest(request);
+    if (std::holds_alternative<RowReduction>(shape)) return row_reduction_nest(request);
+    if (std::holds_alternative<SpatialReduction>(shape)) return spatial_reduction_nest(request);
+    return scalar_reduction_nest(request);
   }
 
   /// Of the nests that decide while they emit, the first that takes the root.
   Stmt first_nest(const NestRequest& request) {
     if (!request.root.reduction) return elementwise_nest(request);
-    for (NestFn f : {row_reduction_nest, spatial_reduction_nest}) {
+    for (auto* nest : {row_reduction_nest, spatial_reduction_nest}) {
       NameSupply names = names_;
       Ranges ranges = ranges_;
-      if (Stmt emitted = f(request)) return emitted;
+      if (Stmt emitted = nest(request)) return emitted;
       names_ = std::move(names);
       ranges_ = std::move(ranges);
     }
@@ -197,8 +185,11 @@ class Assembly {
   Decomposition parts_;
   Layout layout_;
   Ranges ranges_;
-  std::vector<std::optional<Nest>> contractions_;  // of each root
-  std::set<std::string> windows_;                  // stages that a contraction computes, row by row
+  Emission emission_{graph_, parts_, layout_, names_, ranges_};
+  std::vector<Nest> nests_;                          // of each root
+  std::vector<std::function<Stmt()>> contractions_;  // what emits it, for each root that is one
+  std::set<std::string> windows_;                    // stages that a contraction computes, row by row
+  Scheduled out_;
 };
 
 /// How many shared axes to loop over around all stages, so that what passes between them stays in cache; 0 for none.
@@ -223,11 +214,11 @@ std::optional<Scheduled> by_nests(const Request& request) {
   std::optional<StageGraph> graph = read_stages(request.func);
   if (!graph) return std::nullopt;
   Assembly apart(request, *std::move(graph), 0);
-  apart.decide();
+  apart.plan();
   size_t shared = apart.has_contraction() ? 0 : worthwhile_shared_axes(apart.graph(), apart.parts(), request.target.machine);
   if (!shared) return apart.build();
   Assembly together(request, apart.graph(), shared);
-  together.decide();
+  together.plan();
   return together.build();
 }
 
@@ -243,7 +234,7 @@ Scheduled construct(const PrimFunc& func, const Decisions& decisions) {
   target.machine.fma = decisions.fma;
   Request request{.func = func, .target = target, .constant_params = std::vector<bool>(func.params.size(), true)};
   Assembly assembly(request, std::move(*graph), decisions);
-  assembly.decide();
+  assembly.plan();
   return assembly.build();
 }
 

@@ -82,8 +82,8 @@ bool read_block(const Block& block, const std::vector<const For*>& loops, Stage&
     if (!extent) return false;
     const Var* bound = as<Var>(iter.binding);
     bool whole_loop = bound && std::any_of(loops.begin(), loops.end(), [&](const For* loop) {
-      return as<Var>(loop->var)->name == bound->name && int_value(loop->extent) == *extent;
-    });
+                        return as<Var>(loop->var)->name == bound->name && int_value(loop->extent) == *extent;
+                      });
     bool unit = as_int(iter.binding) && *extent == 1;
     if (!whole_loop && !unit) return false;
     const std::string& own = as<Var>(iter.var)->name;
