@@ -104,9 +104,12 @@ std::optional<graph::Module> run_passes_after_plan(const graph::Module& schedule
 
 /// For each parameter of a loop function: whether every call in the module passes a constant there.
 std::vector<bool> constant_params(const graph::Module& module, const std::string& function);
-/// Gives every loop function that has none a schedule, packs the constants that the schedules want packed, notes each function's
-/// floating-point operations in the attribute `flops`, and gives `main` an order in which less memory is alive, if there is one.
+/// Gives every loop function that has none a schedule, packs the constants that the schedules want packed, and notes each
+/// function's floating-point operations in the attribute `flops`.
 graph::Module schedule_module(graph::Module module, const CompileOptions& options);
+/// Gives `main` an order in which less memory is alive, if there is one; with external functions, whose code is not known yet, or
+/// at level 0, the module as it is.
+graph::Module order_module(graph::Module module, const CompileOptions& options);
 /// Takes the steps of a trace (docs/schedule-primitives.md) on one loop function, and packs the constants that they pack. Throws
 /// CompileError with the line, or `schedule-packed` where a call passes no constant.
 graph::Module take_steps(graph::Module module, const std::string& function, std::string_view file, std::string_view steps,

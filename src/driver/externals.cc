@@ -283,7 +283,7 @@ Externals compile_externals(const Module& scheduled, const CompileOptions& optio
     out.module.functions.erase(job.region.symbol);
     out.module.prim_funcs.emplace(job.region.symbol, std::move(function));
   }
-  out.module = schedule_module(std::move(out.module), options);
+  out.module = order_module(schedule_module(std::move(out.module), options), options);
   return out;
 }
 

@@ -38,7 +38,7 @@ graph::Module lower_step(graph::Module module, const CompileOptions& options) {
 constexpr std::pair<std::string_view, Slot> kSlots[] = {
     {"fuse", Slot::AfterFuse},       // groups can still be seen and changed as operators
     {"lower", Slot::AfterLower},     // both sides of the mixed module, before schedules give loops their final form
-    {"schedule", Slot::BeforePlan},  // what is changed here is compiled as it is
+    {"order", Slot::BeforePlan},     // what is changed here is compiled as it is
 };
 
 /// Names of passes of the build's own that a module went through, so that a dump does not go through them again.
@@ -266,8 +266,8 @@ const std::vector<PipelineStep>& pipeline() {
       {"partition", "regions for external code generators become functions", 0, partition_module},
       step<pass::fuse>(0),  // at 0 every operator is its own group
       {"lower", "primitive functions become loop functions", 0, lower_step},
-      {"schedule", "loop functions get a schedule, constants the layout it wants, `main` an order that needs little memory", 0,
-       schedule_module},
+      {"schedule", "loop functions get a schedule, constants the layout it wants", 0, schedule_module},
+      {"order", "calls of `main` run in an order that needs little memory", 0, order_module},
   };
   return steps;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step between loop functions as lowered and as compiled: schedules, and constants in the layout they want.
+// The steps between loop functions as lowered and as compiled: schedules with constants in the layout they want, and the order of
+// calls.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -169,7 +170,10 @@ std::vector<bool> constant_params(const Module& module, const std::string& funct
 
 Module schedule_module(Module module, const CompileOptions& options) {
   PackedParams packed = schedule_functions(module, options);
-  module = with_packed(std::move(module), packed, options);
+  return with_packed(std::move(module), packed, options);
+}
+
+Module order_module(Module module, const CompileOptions& options) {
   const MemoryOptions& memory = options.memory;
   auto external = [](const auto& entry) { return lower::is_external(entry.second); };
   if (std::any_of(module.functions.begin(), module.functions.end(), external)) return module;  // ordered once their code is there

@@ -426,7 +426,7 @@ class Compile(CommandTest):
             self.tenon("compile", self.onnx, "-o", self.path("whole.so"), level, "--dump-passes", dumps, "--verify", "each")
             stages = sorted(name for name in os.listdir(dumps) if name.endswith(".tenon"))
             self.assertEqual(stages[0], "000-import.tenon")
-            self.assertTrue(stages[-1].endswith("-schedule.tenon"))
+            self.assertTrue(stages[-1].endswith("-order.tenon"))
             for stage in stages:
                 self.tenon("compile", os.path.join(dumps, stage), "-o", self.path("resumed.so"))
                 self.assertEqual((self.folder / "resumed.so").read_bytes(), (self.folder / "whole.so").read_bytes(), stage)
@@ -800,7 +800,7 @@ class Look(CommandTest):
 
     def test_lists_and_doctor(self):
         self.assertIn("relu", [op["name"] for op in self.json("ops")["ops"]])
-        self.assertEqual([p["name"] for p in self.json("passes") if p["default"]][-2:], ["lower", "schedule"])
+        self.assertEqual([p["name"] for p in self.json("passes") if p["default"]][-3:], ["lower", "schedule", "order"])
         self.assertIn({"kind": "llvm", "available": True}, self.json("targets")["kinds"])
         self.assertTrue(self.json("doctor")["code_runs"])
 

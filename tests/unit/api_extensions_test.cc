@@ -272,7 +272,7 @@ TEST_F(Extensions, AFailureBehindPlanningLeavesAReproducerToo) {
     EXPECT_TRUE(contains(error.what(), "pass `own` failed: late")) << error.what();
     EXPECT_TRUE(contains(error.what(), "give it to the same program")) << error.what();
   }
-  EXPECT_EQ(read(folder_ / "dump/reproducer/module.tenon"), module_after(model, "schedule"));
+  EXPECT_EQ(read(folder_ / "dump/reproducer/module.tenon"), module_after(model, "order"));
 }
 
 TEST_F(Extensions, ACacheOnDiskChangesNoByte) {
