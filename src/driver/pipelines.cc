@@ -31,7 +31,7 @@ PipelineStep step(int min_opt_level) {
 }
 
 graph::Module lower_step(graph::Module module, const CompileOptions& options) {
-  return lower::lower_module(module, options.caching(), options.workers);
+  return lower::lower_module(std::move(module), options.caching(), options.workers);
 }
 
 /// After which step the passes of a slot run. Those after planning run in `build`.

@@ -60,7 +60,7 @@ std::string symbol_of(const graph::Function& external);
 /// `call_lowered`. An external function takes its symbol as its name, unchanged and avoided by all other names, and its calls
 /// become `call_lowered` too; a symbol that is not free is an error (`duplicate-symbol`). Other functions stay untouched. Unique
 /// names are given in one sorted step. Idempotent.
-graph::Module lower_module(const graph::Module& module, const Caching& caching = {}, int workers = 1);
+graph::Module lower_module(graph::Module module, const Caching& caching = {}, int workers = 1);
 
 /// The loop functions of a mixed module, one module for each target, by its text. A primitive function with the text attribute
 /// `target` is compiled for that, others are for the module's. Targets are compared whole: two processors are two targets.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/parallel.h"
 #include "lower/lower.h"
@@ -59,13 +60,21 @@ std::map<std::string, const Function*, std::less<>> external_symbols(const Modul
   return by_symbol;
 }
 
-/// Sorted by canonical text.
-std::vector<Group> find_groups(const Module& module) {
-  std::map<std::string, std::vector<const Function*>> by_text;
+/// In the order of the first function of each.
+std::vector<Group> find_groups(const Module& module, int workers) {
+  std::vector<const Function*> functions;
   for (const auto& [name, function] : module.functions)
-    if (lowerable(function)) by_text[canonical_text(module, function)].push_back(&function);
+    if (lowerable(function)) functions.push_back(&function);
+  std::vector<std::string> texts(functions.size());
+  parallel_for(functions.size(), workers, [&](size_t i) { texts[i] = canonical_text(module, *functions[i]); });
   std::vector<Group> groups;
-  for (auto& [text, functions] : by_text) groups.push_back({text, std::move(functions), nullptr, {}});
+  std::unordered_map<std::string_view, size_t> by_text;
+  for (size_t i = 0; i < functions.size(); ++i) {
+    auto [known, is_new] = by_text.try_emplace(texts[i], groups.size());
+    if (is_new) groups.emplace_back();
+    groups[known->second].functions.push_back(functions[i]);
+  }
+  for (auto& [text, group] : by_text) groups[group].text = text;
   return groups;
 }
 
@@ -104,19 +113,21 @@ bool is_view(const Function& function) {
          std::all_of(function.nodes.begin(), function.nodes.end(), moves_nothing);
 }
 
-void rewrite_calls(Function& function, const Module& module, const std::map<std::string_view, const Group*>& lowered) {
+/// What calls of a function become.
+struct Callee {
+  std::string_view name;
+  bool view = false;
+};
+using Callees = std::unordered_map<std::string_view, Callee>;
+
+void rewrite_calls(Function& function, const Callees& callees) {
   for (Node& node : function.nodes) {
     if (node.kind != NodeKind::Call) continue;
-    if (auto callee = module.functions.find(node.callee); callee != module.functions.end() && is_external(callee->second)) {
-      node.kind = NodeKind::CallLowered;
-      node.callee = symbol_of(callee->second);
-      continue;
-    }
-    auto it = lowered.find(node.callee);
-    if (it == lowered.end()) continue;
+    auto it = callees.find(node.callee);
+    if (it == callees.end()) continue;
     node.kind = NodeKind::CallLowered;
-    if (is_view(*it->second->functions[0])) node.attrs["view"] = true;
-    node.callee = it->second->name;
+    if (it->second.view) node.attrs["view"] = true;
+    node.callee = it->second.name;
   }
 }
 
@@ -125,17 +136,20 @@ const std::string* target_text(const graph::Attrs& attrs) {
   return target == attrs.end() ? nullptr : std::get_if<std::string>(&target->second);
 }
 
-std::set<std::string> constants_read(const Module& module) {
-  std::set<std::string> names;
-  for (const auto& [name, function] : module.functions)
+/// Takes what only kernels read from the table: its bytes are inside those now.
+void drop_constants_of_kernels(Module& lowered, const std::set<std::string>& read_by_kernels) {
+  if (read_by_kernels.empty()) return;
+  std::set<std::string_view> left;
+  for (const auto& [name, function] : lowered.functions)
     for (const Node& node : function.nodes)
-      if (node.kind == NodeKind::Constant) names.insert(node.callee);
-  return names;
+      if (node.kind == NodeKind::Constant) left.insert(node.callee);
+  for (const std::string& name : read_by_kernels)
+    if (!left.contains(name)) lowered.constants.erase(name);
 }
 
 /// The kernels of a module, lowered and named.
 std::vector<Group> lowered_groups(const Module& module, const Caching& caching, int workers) {
-  std::vector<Group> groups = find_groups(module);
+  std::vector<Group> groups = find_groups(module, workers);
   lower_groups(module, groups, caching, workers);
   assign_names(module, groups);
   return groups;
@@ -178,29 +192,37 @@ std::vector<Task> extract_tasks(const Module& module, const Caching& caching, in
   return tasks;
 }
 
-Module lower_module(const Module& module, const Caching& caching, int workers) {
+Module lower_module(Module module, const Caching& caching, int workers) {
   std::vector<Group> groups = lowered_groups(module, caching, workers);
-  Module out{.functions = {}, .prim_funcs = module.prim_funcs, .constants = module.constants, .attrs = module.attrs};
-  std::map<std::string_view, const Group*> lowered;
+  std::map<std::string, const Function*, std::less<>> externals = external_symbols(module);
+  std::map<std::string, tir::PrimFunc, std::less<>> prim_funcs = std::move(module.prim_funcs);
+  std::set<std::string> read_by_kernels;
+  Callees callees;
   for (const Group& group : groups) {
     tir::PrimFunc func = *group.lowered->func;
     func.name = group.name;
     if (const std::string* target = target_text(group.functions[0]->attrs)) func.attrs["target"] = *target;
-    out.prim_funcs.emplace(group.name, std::move(func));
-    for (const Function* function : group.functions) lowered.emplace(function->name, &group);
+    prim_funcs.emplace(group.name, std::move(func));
+    for (const Function* function : group.functions) {
+      callees[function->name] = {group.name, is_view(*function)};
+      for (const Node& node : function->nodes)
+        if (node.kind == NodeKind::Constant) read_by_kernels.insert(node.callee);
+    }
   }
-  for (const auto& [name, function] : module.functions) {
-    if (lowerable(function)) continue;
-    std::string kept = is_external(function) ? symbol_of(function) : name;
-    Function& copy = out.functions.emplace(kept, function).first->second;
-    copy.name = kept;
-    rewrite_calls(copy, module, lowered);
-  }
+  for (const auto& [symbol, function] : externals) callees[module.functions.find(function->name)->first] = {symbol, false};
 
-  // The bytes of constants that only kernels read are inside those now.
-  std::set<std::string> before = constants_read(module), after = constants_read(out);
-  for (const std::string& name : before)
-    if (!after.contains(name)) out.constants.erase(name);
+  Module out{.functions = {},
+             .prim_funcs = std::move(prim_funcs),
+             .constants = std::move(module.constants),
+             .attrs = std::move(module.attrs)};
+  for (auto& [name, function] : module.functions) {
+    if (lowerable(function)) continue;
+    rewrite_calls(function, callees);
+    std::string kept(is_external(function) ? callees.at(name).name : name);
+    Function& moved = out.functions.emplace(kept, std::move(function)).first->second;
+    moved.name = kept;
+  }
+  drop_constants_of_kernels(out, read_by_kernels);
   return out;
 }
 

@@ -379,16 +379,17 @@ std::string NameSupply::fresh(std::string_view base) {
   for (char& c : clean)
     if (!is_letter(c) && !is_digit(c)) c = '_';
   if (clean.empty() || is_digit(clean[0])) clean.insert(0, "_");
-  Name key(clean);
-  auto [known, is_new] = used_.try_emplace(key, 0);
+  auto [known, is_new] = used_.try_emplace(clean, 0);
   if (is_new && is_printable_name(clean)) return clean;
+  auto index = known - used_.begin();
   int number = known->second;
-  std::string candidate;
+  size_t stem = clean.append("_").size();
   do {
-    candidate.assign(clean).append("_").append(std::to_string(++number));
-  } while (!used_.try_emplace(candidate, 0).second);
-  used_[key] = number;
-  return candidate;
+    clean.resize(stem);
+    clean.append(std::to_string(++number));
+  } while (!used_.try_emplace(clean, 0).second);
+  (used_.begin() + index)->second = number;
+  return clean;
 }
 
 }  // namespace tenon::tir
