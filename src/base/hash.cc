@@ -3,6 +3,8 @@
 #include "base/hash.h"
 
 #include <fmt/format.h>
+
+#define XXH_INLINE_ALL  // most of what is hashed is a short name
 #include <xxhash.h>
 
 #include <memory>

@@ -203,15 +203,13 @@ bool Affine::uses_opaquely(Name var) const {
 }
 
 Expr Affine::expr() const {
-  Expr sum(constant);
-  bool first = true;
+  Expr sum;
   for (const Term& t : terms) {
     Expr scaled = t.coefficient == 1 ? t.expr : t.expr * Expr(t.coefficient);
-    sum = first ? scaled : sum + scaled;
-    first = false;
+    sum = sum ? sum + scaled : scaled;
   }
-  if (!first && constant != 0) sum = sum + Expr(constant);
-  return sum;
+  if (!sum) return {constant};
+  return constant == 0 ? sum : sum + Expr(constant);
 }
 
 Affine affine(const Expr& e) {
