@@ -4,12 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <map>
 #include <mutex>
-#include <tuple>
+#include <unordered_map>
 
 #include "base/file_store.h"
+#include "base/hash.h"
 
 namespace tenon::lower {
 namespace {
@@ -53,10 +54,21 @@ struct KernelCache::State {
     bool dropped = false;  // its maker threw; it is no longer in the map
     int64_t uses = 0;      // guarded by State::mutex; 0 while there is no value
   };
-  using Key = std::pair<Stage, std::string>;
+  /// Hashed once, before the mutex is taken.
+  struct Key {
+    Stage stage;
+    std::string text;
+    uint64_t hash;
 
-  mutable std::mutex mutex;  // guards the maps and the counts, never held while something is made
-  std::map<Key, std::shared_ptr<Slot>> slots;
+    Key(Stage stage, std::string text) : stage(stage), text(std::move(text)), hash(hash64(this->text)) {}
+    bool operator==(const Key& other) const { return hash == other.hash && stage == other.stage && text == other.text; }
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const { return key.hash; }
+  };
+
+  mutable std::mutex mutex;  // guards the map and the counts, never held while something is made
+  std::unordered_map<Key, std::shared_ptr<Slot>, KeyHash> slots;
   std::array<Statistics, kStages> counts;
   std::optional<FileStore> files;
   std::string version;
@@ -76,11 +88,11 @@ struct KernelCache::State {
   void failed(const Key& key, const std::shared_ptr<Slot>& slot) {
     std::lock_guard lock(mutex);
     slot->dropped = true;
-    ++counts[static_cast<size_t>(key.first)].misses;
+    ++counts[static_cast<size_t>(key.stage)].misses;
     auto it = slots.find(key);
     if (it != slots.end() && it->second == slot) slots.erase(it);
   }
-  std::string file_key(const Key& key) const { return fmt::format("{}\n{}\n{}", version, name(key.first), key.second); }
+  std::string file_key(const Key& key) const { return fmt::format("{}\n{}\n{}", version, name(key.stage), key.text); }
 };
 
 KernelCache::KernelCache() : state_(std::make_unique<State>()) {}
@@ -92,7 +104,7 @@ KernelCache::~KernelCache() = default;
 
 KernelCache::Value KernelCache::find_or_make(Stage stage, const std::string& key_text, function_ref<Value()> make,
                                              Observer* observer, const AnyFileForm* form) {
-  State::Key key{stage, key_text};
+  const State::Key key(stage, key_text);
   for (;;) {
     std::shared_ptr<State::Slot> slot = state_->slot(key);
     std::lock_guard latch(slot->latch);
@@ -123,7 +135,7 @@ KernelCache::Value KernelCache::find_or_make(Stage stage, const std::string& key
 KernelCache::Statistics KernelCache::statistics(Stage stage) const {
   std::lock_guard lock(state_->mutex);
   Statistics out = state_->counts[static_cast<size_t>(stage)];
-  for (const auto& [key, slot] : state_->slots) out.entries += key.first == stage && slot->uses > 0;
+  for (const auto& [key, slot] : state_->slots) out.entries += key.stage == stage && slot->uses > 0;
   return out;
 }
 
@@ -131,7 +143,8 @@ std::vector<KernelCache::Entry> KernelCache::entries() const {
   std::lock_guard lock(state_->mutex);
   std::vector<Entry> out;
   for (const auto& [key, slot] : state_->slots)
-    if (slot->uses > 0) out.push_back({key.first, key.second, slot->uses});
+    if (slot->uses > 0) out.push_back({key.stage, key.text, slot->uses});
+  std::sort(out.begin(), out.end());
   return out;
 }
 
