@@ -36,9 +36,9 @@ graph::Module lower_step(graph::Module module, const CompileOptions& options) {
 
 /// After which step the passes of a slot run. Those after planning run in `build`.
 constexpr std::pair<std::string_view, Slot> kSlots[] = {
-    {"fuse", Slot::AfterFuse},       // groups can still be seen and changed as operators
-    {"lower", Slot::AfterLower},     // both sides of the mixed module, before schedules give loops their final form
-    {"order", Slot::BeforePlan},     // what is changed here is compiled as it is
+    {"fuse", Slot::AfterFuse},    // groups can still be seen and changed as operators
+    {"lower", Slot::AfterLower},  // both sides of the mixed module, before schedules give loops their final form
+    {"order", Slot::BeforePlan},  // what is changed here is compiled as it is
 };
 
 /// Names of passes of the build's own that a module went through, so that a dump does not go through them again.
