@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <unordered_map>
 
 #include "base/parallel.h"
 #include "driver/attributes.h"
@@ -21,24 +23,30 @@ using graph::Function;
 using graph::Module;
 using graph::Node;
 using graph::NodeKind;
-using graph::ValueId;
 
-using PackedParams = std::map<std::string, std::vector<schedule::PackedParam>, std::less<>>;
+/// By loop function.
+using PackedParams = std::unordered_map<std::string_view, std::vector<schedule::PackedParam>>;
+using ConstantParams = std::unordered_map<std::string_view, std::vector<bool>>;
 
-using ConstantParams = std::map<std::string, std::vector<bool>, std::less<>>;
+/// For each value the Constant node that it is of, or null.
+std::vector<const Node*> constant_values(const Function& function) {
+  std::vector<const Node*> constants(function.value_count());
+  for (const Node& node : function.nodes)
+    if (node.kind == NodeKind::Constant) constants[node.first_result] = &node;
+  return constants;
+}
 
 /// For each loop function and parameter: whether every call passes a constant there.
 ConstantParams all_constant_params(const Module& module) {
   ConstantParams constant;
-  for (const auto& [name, function] : module.functions)
+  for (const auto& [name, function] : module.functions) {
+    std::vector<const Node*> constants = constant_values(function);
     for (const Node& node : function.nodes) {
       if (node.kind != NodeKind::CallLowered) continue;
       std::vector<bool>& params = constant.try_emplace(node.callee, node.inputs.size(), true).first->second;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const Node* definition = function.definition(node.inputs[i]);
-        params[i] = params[i] && definition && definition->kind == NodeKind::Constant;
-      }
+      for (size_t i = 0; i < node.inputs.size(); ++i) params[i] = params[i] && constants[node.inputs[i].index];
     }
+  }
   return constant;
 }
 
@@ -86,22 +94,25 @@ class Packer {
     for (const auto& [name, function] : module_.functions) collect(function);
     drop_constants_only_packed();
     std::vector<Array> results = run_packs(std::move(jobs_), options.workers);
+    graph::ConstantTable table(module_);
     for (size_t i = 0; i < results.size(); ++i)
-      entries_.push_back(graph::add_constant(module_, std::move(results[i]), constants_[i] + "_packed"));
+      entries_.push_back(table.add(std::move(results[i]), constants_[i] + "_packed")->first);
     for (auto& [name, function] : module_.functions) function = rewrite(function);
   }
 
  private:
   void collect(const Function& function) {
+    std::vector<const Node*> constants = constant_values(function);
     for (size_t i = 0; i < function.nodes.size(); ++i) {
       const Node& node = function.nodes[i];
       auto packed = node.kind == NodeKind::CallLowered ? packed_.find(node.callee) : packed_.end();
       if (packed == packed_.end()) continue;
       for (const schedule::PackedParam& param : packed->second) {
-        const std::string& constant = function.definition(node.inputs[param.param])->callee;
-        auto [job, inserted] = job_of_.try_emplace({&param, constant}, jobs_.size());
+        const std::string& constant = constants[node.inputs[param.param].index]->callee;
+        const Array& array = module_.constants.at(constant);
+        auto [job, inserted] = job_of_.try_emplace({&param, &array}, jobs_.size());
         if (inserted) {
-          jobs_.push_back({&param.pack, module_.constants.at(constant)});
+          jobs_.push_back({&param.pack, array});
           constants_.push_back(constant);
         }
         uses_.push_back({&function, i, param.param, job->second});
@@ -111,7 +122,7 @@ class Packer {
 
   /// Takes from the table what nothing reads but the packing, so that the memory of one is free for the next.
   void drop_constants_only_packed() {
-    std::map<std::string_view, int64_t> reads_left;
+    std::unordered_map<std::string_view, int64_t> reads_left;
     for (const auto& [name, function] : module_.functions) {
       std::vector<uint32_t> uses = graph::use_counts(function);
       for (const Node& node : function.nodes)
@@ -122,30 +133,22 @@ class Packer {
       if (reads_left[constant] == 0) module_.constants.erase(constant);
   }
 
-  Function rewrite(const Function& from) {
+  /// Takes the nodes of `from`.
+  Function rewrite(Function& from) {
     graph::Rewriter rewriter(module_, from);
     for (size_t i = 0; i < from.nodes.size(); ++i) {
-      Node node = from.nodes[i];
-      std::vector<ValueId> inputs = rewriter(std::span<const ValueId>(node.inputs));
-      bool changed = false;
-      for (; next_use_ < uses_.size() && uses_[next_use_].function == &from && uses_[next_use_].node == i; ++next_use_) {
-        inputs[uses_[next_use_].param] = rewriter.builder().constant_ref(entries_[uses_[next_use_].job]);
-        changed = true;
-      }
-      if (!changed) {
-        rewriter.keep(from.nodes[i]);
-        continue;
-      }
-      node.inputs = std::move(inputs);
-      std::vector<ValueId> results = rewriter.builder().append(node);
-      for (uint32_t r = 0; r < results.size(); ++r) rewriter.replace(from.nodes[i].result(r), results[r]);
+      Node& node = from.nodes[i];
+      rewriter.rename(node);
+      for (; next_use_ < uses_.size() && uses_[next_use_].function == &from && uses_[next_use_].node == i; ++next_use_)
+        node.inputs[uses_[next_use_].param] = rewriter.builder().constant_ref(entries_[uses_[next_use_].job]);
+      rewriter.add(std::move(node));
     }
     return rewriter.finish();
   }
 
   Module& module_;
   const PackedParams& packed_;
-  std::map<std::pair<const schedule::PackedParam*, std::string>, size_t> job_of_;
+  std::map<std::pair<const schedule::PackedParam*, const Array*>, size_t> job_of_;
   std::vector<PackJob> jobs_;
   std::vector<std::string> constants_;  // what each job packs
   std::vector<std::string> entries_;    // and its result
@@ -157,7 +160,8 @@ class Packer {
 Module with_packed(Module module, const PackedParams& packed, const CompileOptions& options) {
   if (packed.empty()) return module;
   Packer(module, packed).run(options);
-  return pass::eliminate_dead.run(module, pass_options(module));  // the constants as they were
+  pass::PassOptions passes = pass_options(module);
+  return pass::eliminate_dead.run(std::move(module), passes);  // the constants as they were
 }
 
 }  // namespace
