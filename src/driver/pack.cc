@@ -158,14 +158,18 @@ bool writes_all(const Copy& copy, int64_t elements) {
 }
 
 /// Runs the two innermost loops in blocks of the outer one, so that what a cache line holds is used while it is there: a packing
-/// mostly turns rows into columns.
+/// mostly turns rows into columns. Bytes may alias anything, so the compiler has to be told what stays as it is meanwhile.
 template <class T>
 void run_pair(const CopyLoop& outer, const CopyLoop& inner, const T* from, T* to) {
   constexpr size_t kBlock = 16;
+  const int64_t *outer_from = outer.from.data(), *outer_to = outer.to.data();
   for (size_t begin = 0; begin < outer.from.size(); begin += kBlock) {
     size_t end = std::min(outer.from.size(), begin + kBlock);
-    for (size_t j = 0; j < inner.from.size(); ++j)
-      for (size_t i = begin; i < end; ++i) to[outer.to[i] + inner.to[j]] = from[outer.from[i] + inner.from[j]];
+    for (size_t j = 0; j < inner.from.size(); ++j) {
+      const T* source = from + inner.from[j];
+      T* target = to + inner.to[j];
+      for (size_t i = begin; i < end; ++i) target[outer_to[i]] = source[outer_from[i]];
+    }
   }
 }
 
