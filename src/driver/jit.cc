@@ -118,12 +118,10 @@ std::shared_ptr<const Callable> jit(lower::KernelCache& cache, const graph::Modu
   check_runs_here(function, target);
   std::string text = lower::canonical_text(module, function);
   auto make = [&] {
-    auto lowered = lower::lower_cached(module, function, text, &cache);
-    schedule::Scheduled scheduled = schedule::schedule({.func = *lowered->func,
-                                                        .target = target,
-                                                        .constant_params = std::vector<bool>(lowered->func->params.size()),
-                                                        .opt_level = opt_level});
-    return driver::load_kernel(*lowered->func, *driver::kernel_code(scheduled.func, target, &cache));
+    tir::PrimFunc lowered = lower::lower_cached(module, function, text, &cache)->func;
+    schedule::Scheduled scheduled = schedule::schedule(
+        {.func = lowered, .target = target, .constant_params = std::vector<bool>(lowered.params.size()), .opt_level = opt_level});
+    return driver::load_kernel(lowered, *driver::kernel_code(scheduled.func, target, &cache));
   };
   return cache.get<Callable>(lower::Stage::Callable, fmt::format("{}\n-O{}\n{}", target.text(), opt_level, text), make);
 }

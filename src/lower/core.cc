@@ -175,19 +175,19 @@ Lowered lower_primitive(const Module& module, const Function& function) {
   return out;
 }
 
-static Lowered lower_static(const Module& module, const Function& function) {
+static Kernel lower_static(const Module& module, const Function& function) {
   Lowered lowered = lower_primitive(module, function);
   if (!lowered.func)
     fail(function, ErrorKind::Unsupported, "lower-dynamic", fmt::format("`@{}` has no kernel: {}", function.name, lowered.reason),
          "shapes that are numbers", lowered.reason);
-  return lowered;
+  return {*std::move(lowered.func), lowered.anchor};
 }
 
-tir::PrimFunc lower_to_prim_func(const Module& module, const Function& function) { return *lower_static(module, function).func; }
+tir::PrimFunc lower_to_prim_func(const Module& module, const Function& function) { return lower_static(module, function).func; }
 
-std::shared_ptr<const Lowered> lower_cached(const Module& module, const Function& function, const std::string& key,
-                                            const Caching& caching) {
-  return caching.get<Lowered>(Stage::Lowering, key, [&] { return lower_static(module, function); });
+std::shared_ptr<const Kernel> lower_cached(const Module& module, const Function& function, const std::string& key,
+                                           const Caching& caching) {
+  return caching.get<Kernel>(Stage::Lowering, key, [&] { return lower_static(module, function); });
 }
 
 }  // namespace tenon::lower

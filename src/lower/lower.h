@@ -45,10 +45,16 @@ std::string candidate_name(const graph::Function& function);
 /// The function up to renaming: names of functions, values and nodes left out, constants by content.
 std::string canonical_text(const graph::Module& module, const graph::Function& function);
 
+/// What is kept of a lowered function. Its tensor expressions are as large again as the loops, and memory that is free at once is
+/// used for the next function while it is still near.
+struct Kernel {
+  tir::PrimFunc func;  // as in Lowered
+  const graph::OpDef* anchor = nullptr;
+};
 /// What both façades are made of: the core through a cache, `key` being the function's canonical text. A function that has no
 /// kernel is an error, as in façade 1.
-std::shared_ptr<const Lowered> lower_cached(const graph::Module& module, const graph::Function& function, const std::string& key,
-                                            const Caching& caching);
+std::shared_ptr<const Kernel> lower_cached(const graph::Module& module, const graph::Function& function, const std::string& key,
+                                           const Caching& caching);
 
 /// Whether a code generator of its own compiles the function.
 bool is_external(const graph::Function& function);

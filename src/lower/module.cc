@@ -23,7 +23,7 @@ using graph::NodeKind;
 struct Group {
   std::string text;  // canonical
   std::vector<const Function*> functions;
-  std::shared_ptr<const Lowered> lowered;
+  std::shared_ptr<const Kernel> kernel;
   std::string name;
 };
 
@@ -84,7 +84,7 @@ void lower_groups(const Module& module, std::vector<Group>& groups, const Cachin
     Group& group = groups[i];
     const Function& function = *group.functions[0];
     try {
-      group.lowered = lower_cached(module, function, group.text, caching);
+      group.kernel = lower_cached(module, function, group.text, caching);
     } catch (const CompileError& error) {
       errors[i] = error.diagnostics();
     }
@@ -101,9 +101,10 @@ void assign_names(const Module& module, std::vector<Group>& groups) {
   for (const auto& [name, function] : module.functions)
     if (!lowerable(function)) names.reserve(name);
   for (const auto& [name, function] : module.prim_funcs) names.reserve(name);
-  std::sort(groups.begin(), groups.end(),
-            [](const Group& a, const Group& b) { return std::tie(a.lowered->name, a.text) < std::tie(b.lowered->name, b.text); });
-  for (Group& group : groups) group.name = names.fresh(group.lowered->name);
+  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    return std::tie(a.kernel->func.name, a.text) < std::tie(b.kernel->func.name, b.text);
+  });
+  for (Group& group : groups) group.name = names.fresh(group.kernel->func.name);
 }
 
 /// Whether the function only gives its one operand another shape, so that no byte has to move.
@@ -184,7 +185,7 @@ std::vector<Task> extract_tasks(const Module& module, const Caching& caching, in
   std::vector<Task> tasks;
   for (const Group& group : lowered_groups(module, caching, workers)) {
     if (is_view(*group.functions[0])) continue;
-    const graph::OpDef* anchor = group.lowered->anchor;
+    const graph::OpDef* anchor = group.kernel->anchor;
     Task task{group.name, group.functions[0]->name, anchor ? std::string(anchor->name) : "", 0};
     for (const Function* function : group.functions) task.weight += calls[function->name];
     tasks.push_back(std::move(task));
@@ -199,7 +200,7 @@ Module lower_module(Module module, const Caching& caching, int workers) {
   std::set<std::string> read_by_kernels;
   Callees callees;
   for (const Group& group : groups) {
-    tir::PrimFunc func = *group.lowered->func;
+    tir::PrimFunc func = group.kernel->func;
     func.name = group.name;
     if (const std::string* target = target_text(group.functions[0]->attrs)) func.attrs["target"] = *target;
     prim_funcs.emplace(group.name, std::move(func));
