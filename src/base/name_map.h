@@ -100,7 +100,7 @@ class NameMap {
     entries_.emplace_back(std::string(name.text), std::move(value));
     hashes_.push_back(name.hash);
     bits_ |= name_bit(name.hash);
-    if (size() <= kFew) return;
+    if (places_.empty() && size() <= kFew) return;
     if (2 * size() < places_.size()) {
       place(size() - 1);
     } else {

@@ -46,5 +46,20 @@ TEST(NameMap, FindsWhatAMapFinds) {
   for (const auto& [name, value] : reference) EXPECT_EQ(map.at(name), value);
 }
 
+/// A map that was large finds what is added when it is small again.
+TEST(NameMap, ShrinksAndGrows) {
+  NameMap<int> map;
+  auto name = [](int i) { return "n" + std::to_string(i); };
+  for (int i = 0; i < 20; ++i) map[name(i)] = i;
+  for (int i = 3; i < 20; ++i) map.erase(name(i));
+  for (int i = 30; i < 60; ++i) {
+    map[name(i)] = i;
+    ASSERT_TRUE(map.contains(name(i))) << i;
+    EXPECT_EQ(map.at(name(i)), i);
+  }
+  EXPECT_EQ(map.size(), 33u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(map.at(name(i)), i);
+}
+
 }  // namespace
 }  // namespace tenon
