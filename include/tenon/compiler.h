@@ -143,6 +143,7 @@ struct ExternalRegion {
 // these, then the outputs.
 
 /// A relocatable ELF object whose global symbols include the region's, a `tenon_kernel` (tenon/kernel.h). It may call libm.
+/// Shared scratch is one block, `workspaces[0]`.
 struct ExternalObject {
   std::string bytes;
   std::vector<std::string> constants = {};

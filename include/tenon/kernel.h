@@ -15,10 +15,10 @@ extern "C" {
 typedef void (*tenon_range_body)(void* closure, int64_t begin, int64_t end, int64_t worker);
 typedef struct tenon_kernel_context {
   void (*parallel_for)(struct tenon_kernel_context* context, int64_t extent, tenon_range_body body, void* closure);
-  uint8_t* shared_scratch; /* as many bytes as the kernel was said to share, 64-byte aligned */
-  uint8_t* worker_scratch; /* as many as it was said to need for each worker, worker_stride apart */
-  int64_t worker_stride;   /* bytes, a multiple of 64 */
-  void* pool;              /* the pool's own */
+  uint8_t* const* workspaces; /* where each block of memory lies that the kernel was said to need, 64-byte aligned */
+  uint8_t* worker_scratch;    /* as many bytes as it was said to need for each worker, worker_stride apart */
+  int64_t worker_stride;      /* bytes, a multiple of 64 */
+  void* pool;                 /* the pool's own */
 } tenon_kernel_context;
 
 /* args: one pointer per parameter, inputs then outputs, 64-byte aligned unless the executor copied nothing: kernels

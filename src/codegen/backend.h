@@ -9,20 +9,14 @@
 #include <vector>
 
 #include "base/target.h"
+#include "tir/scratch.h"
 #include "tir/stmt.h"
 
 namespace tenon::codegen {
 
-/// Scratch that a kernel needs beside its arguments (tenon/kernel.h), each a multiple of 64.
-struct KernelScratch {
-  int64_t shared_bytes = 0;      // one block for the call
-  int64_t per_worker_bytes = 0;  // one block for each worker
-};
-
 struct Object {
   std::string bytes;  // a relocatable object file
   std::vector<std::string> symbols;
-  std::vector<KernelScratch> scratch;  // one per symbol
 };
 
 enum class TextKind : uint8_t { LlvmIr, Assembly };
@@ -35,12 +29,13 @@ struct PackedWrapper {
   };
   std::string symbol, kernel;
   std::vector<Parameter> parameters;  // of the kernel, inputs then outputs
-  KernelScratch scratch;
+  tir::Scratch scratch;
 };
 
 // codegen/llvm implements these. Each call is independent: its own LLVM context; safe on several threads.
 
-/// Compiles scheduled functions into one object with one symbol per function, named as the function.
+/// Compiles scheduled functions into one object with one symbol per function, named as the function: a tenon_kernel
+/// (tenon/kernel.h) that wants the scratch that tir::scratch_of says.
 Object compile_object(std::span<const tir::PrimFunc* const> functions, const Target& target);
 /// The object with each symbol that it defines as `from` or `from.…` named `to` or `to.…`.
 std::string rename_symbols(const std::string& object, const std::string& from, const std::string& to);

@@ -127,14 +127,10 @@ ModuleCode compile_functions(const graph::Module& scheduled, const link::Livenes
   Target target = target_of(scheduled);
   size_t given = code.objects.size();
   code.objects.resize(given + functions.size());
-  std::vector<codegen::KernelScratch> scratch(functions.size());
   parallel_for(functions.size(), options.workers, [&](size_t i) {
     auto object = kernel_code(*functions[i], target_of(*functions[i], target), options.caching());
     code.objects[given + i] = codegen::rename_symbols(object->bytes, kKernelSymbol, functions[i]->name);
-    scratch[i] = object->scratch[0];
   });
-  for (size_t i = 0; i < functions.size(); ++i)
-    code.scratch[functions[i]->name] = {scratch[i].shared_bytes, scratch[i].per_worker_bytes};
   // A model that only copies has no kernel; its library is linked from one empty object.
   if (code.objects.empty()) code.objects.push_back(codegen::compile_object({}, target).bytes);
   if (!code.external.empty() && options.external.self_test) self_test(scheduled, code, options);

@@ -242,7 +242,7 @@ void take_code(Externals& out, const Job& job, const external::CodeResult& code)
     out.kernels.emplace(job.region.symbol, *code.kernel);
   else
     out.objects.push_back(code.object);
-  out.scratch[job.region.symbol] = {(code.shared_scratch_bytes + 63) / 64 * 64, (code.worker_scratch_bytes + 63) / 64 * 64};
+  out.scratch[job.region.symbol] = tir::opaque_scratch(code.shared_scratch_bytes, code.worker_scratch_bytes);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Externals {
   graph::Module module;              // calls pass the constants that the symbols want; loop functions given are scheduled
   std::vector<std::string> objects;  // relocatable
   std::map<std::string, external::ComponentKernel, std::less<>> kernels;  // by symbol
-  std::map<std::string, link::KernelScratch, std::less<>> scratch;        // by symbol
+  link::GivenScratch scratch;                                             // of objects
   std::map<std::string, size_t, std::less<>> regions;                     // by generator, how many it compiled
 };
 

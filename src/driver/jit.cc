@@ -15,7 +15,7 @@ namespace tenon {
 struct Callable::Code {
   std::unique_ptr<codegen::JitCode> memory;
   tenon_kernel run;
-  codegen::KernelScratch scratch;
+  tir::Scratch scratch;
 };
 
 namespace {
@@ -90,26 +90,28 @@ std::vector<Array> Callable::operator()(std::span<const Array> arguments) const 
     results.emplace_back(type.dtype, type.shape);
     pointers.push_back(results.back().data());
   }
-  MutableArray scratch(DType::U8, {code_->scratch.shared_bytes + code_->scratch.per_worker_bytes});
+  MutableArray scratch(DType::U8, {code_->scratch.shared_bytes + code_->scratch.worker_bytes});
+  std::vector<uint8_t*> workspaces;
+  for (const tir::ScratchBlock& block : code_->scratch.shared) workspaces.push_back(scratch.as<uint8_t>() + block.offset);
   tenon_kernel_context context{};
   context.parallel_for = run_serially;
-  context.shared_scratch = scratch.as<uint8_t>();
-  context.worker_scratch = context.shared_scratch + code_->scratch.shared_bytes;
-  context.worker_stride = code_->scratch.per_worker_bytes;
+  context.workspaces = workspaces.data();
+  context.worker_scratch = scratch.as<uint8_t>() + code_->scratch.shared_bytes;
+  context.worker_stride = code_->scratch.worker_bytes;
   code_->run(pointers.data(), &context);
   std::vector<Array> outputs;
   for (MutableArray& result : results) outputs.push_back(std::move(result).freeze());
   return outputs;
 }
 
-Callable driver::load_kernel(const tir::PrimFunc& function, const codegen::Object& object) {
+Callable driver::load_kernel(const tir::PrimFunc& function, const tir::PrimFunc& scheduled, const codegen::Object& object) {
   std::vector<Callable::Type> inputs, outputs;
   for (size_t i = 0; i < function.params.size(); ++i)
     (static_cast<int64_t>(i) < function.num_inputs ? inputs : outputs).push_back(type_of(function.params[i]));
   auto code = std::make_unique<Callable::Code>();
   code->memory = codegen::load_in_memory(std::span(&object.bytes, 1));
   code->run = reinterpret_cast<tenon_kernel>(code->memory->address(kKernelSymbol));
-  code->scratch = object.scratch[0];
+  code->scratch = tir::scratch_of(scheduled);
   return Callable(function.name, std::move(inputs), std::move(outputs), std::move(code));
 }
 
@@ -121,7 +123,7 @@ std::shared_ptr<const Callable> jit(lower::KernelCache& cache, const graph::Modu
     tir::PrimFunc lowered = lower::lower_cached(module, function, text, &cache)->func;
     schedule::Scheduled scheduled = schedule::schedule(
         {.func = lowered, .target = target, .constant_params = std::vector<bool>(lowered.params.size()), .opt_level = opt_level});
-    return driver::load_kernel(lowered, *driver::kernel_code(scheduled.func, target, &cache));
+    return driver::load_kernel(lowered, scheduled.func, *driver::kernel_code(scheduled.func, target, &cache));
   };
   return cache.get<Callable>(lower::Stage::Callable, fmt::format("{}\n-O{}\n{}", target.text(), opt_level, text), make);
 }

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "base/hash.h"
 #include "base/mapped_file.h"
 #include "base/own_file.h"
@@ -15,18 +13,10 @@
 namespace tenon::driver {
 namespace {
 
-std::string encode(const codegen::Object& object) {
-  const codegen::KernelScratch& scratch = object.scratch[0];
-  std::string bytes(sizeof scratch, '\0');
-  std::memcpy(bytes.data(), &scratch, sizeof scratch);
-  return bytes + object.bytes;
-}
+std::string encode(const codegen::Object& object) { return object.bytes; }
 
 std::optional<codegen::Object> decode(std::string_view bytes) {
-  codegen::KernelScratch scratch;
-  if (bytes.size() < sizeof scratch) return std::nullopt;
-  std::memcpy(&scratch, bytes.data(), sizeof scratch);
-  return codegen::Object{.bytes = std::string(bytes.substr(sizeof scratch)), .symbols = {kKernelSymbol}, .scratch = {scratch}};
+  return codegen::Object{.bytes = std::string(bytes), .symbols = {kKernelSymbol}};
 }
 
 constexpr lower::FileForm<codegen::Object> kFileForm{encode, decode};

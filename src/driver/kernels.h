@@ -20,7 +20,8 @@ inline constexpr char kKernelSymbol[] = "kernel";
 std::shared_ptr<const codegen::Object> kernel_code(const tir::PrimFunc& scheduled, const Target& target,
                                                    const lower::Caching& caching);
 
-/// Code in memory. `function` is the unscheduled function: its parameters have the shapes of the arrays that go in and out.
-Callable load_kernel(const tir::PrimFunc& function, const codegen::Object& code);
+/// Code in memory of a scheduled function. `function` is the unscheduled one: its parameters have the shapes of the arrays that
+/// go in and out.
+Callable load_kernel(const tir::PrimFunc& function, const tir::PrimFunc& scheduled, const codegen::Object& code);
 
 }  // namespace tenon::driver

@@ -7,12 +7,12 @@
 
 namespace tenon::driver {
 
-/// Machine code of everything that runs, each loop function in an object of its own, and what scratch it needs.
+/// Machine code of everything that runs, each loop function in an object of its own.
 struct ModuleCode {
   graph::Module module;  // as it is linked: external functions are loop functions without bodies, or with those they were given
   link::Liveness liveness;  // of that module
   std::vector<std::string> objects;
-  std::map<std::string, link::KernelScratch, std::less<>> scratch;                  // by symbol
+  link::GivenScratch scratch;                                                       // of external objects
   std::map<std::string, external::ComponentKernel, std::less<>> component_kernels;  // by symbol
   std::map<std::string, size_t, std::less<>> external;                              // Built::external
 };

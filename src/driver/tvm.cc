@@ -21,8 +21,7 @@ std::vector<codegen::PackedWrapper> wrappers_of(const link::TvmLinked& linked, c
     wrapper.kernel = kernel.function;
     for (const link::TvmKernel::Parameter& parameter : kernel.parameters)
       wrapper.parameters.push_back({parameter.dtype, parameter.shape});
-    if (auto scratch = code.scratch.find(kernel.function); scratch != code.scratch.end())
-      wrapper.scratch = {scratch->second.shared_bytes, scratch->second.per_worker_bytes};
+    wrapper.scratch = link::scratch_of(code.module.prim_funcs.at(kernel.function), code.scratch);
   }
   return wrappers;
 }

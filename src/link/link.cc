@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/content_index.h"
 #include "base/target.h"
@@ -67,8 +68,7 @@ class BufferNames {
 
 class Linker {
  public:
-  Linker(const graph::Module& module, const Liveness& liveness, const std::map<std::string, KernelScratch, std::less<>>& scratch,
-         const LinkOptions& options)
+  Linker(const graph::Module& module, const Liveness& liveness, const GivenScratch& scratch, const LinkOptions& options)
       : module_(module),
         scratch_(scratch),
         options_(options),
@@ -160,6 +160,7 @@ class Linker {
   }
 
   void add_step(Step step, std::vector<uint32_t> values) {
+    points_.push_back(points_.back() + (step.kernel == Step::kCopy ? 1 : kernel_scratch_[step.kernel].points));
     linked_.program.steps.push_back(std::move(step));
     step_values_.push_back(std::move(values));
   }
@@ -182,10 +183,13 @@ class Linker {
     auto [it, inserted] = kernels_.try_emplace(kernel.name, static_cast<uint32_t>(linked_.program.kernels.size()));
     if (!inserted) return it->second;
     linked_.program.kernels.push_back(kernel.name);
-    const KernelScratch scratch = scratch_of(kernel.name);
+    const tir::Scratch& scratch = kernel_scratch_.emplace_back(scratch_of(kernel, scratch_));
+    check_places(kernel, scratch);
     linked_.program.kernel_memory.push_back({.constant_bytes = constants_inside(kernel),
                                              .workspace_bytes = static_cast<uint64_t>(scratch.shared_bytes),
-                                             .worker_bytes = static_cast<uint64_t>(scratch.per_worker_bytes)});
+                                             .worker_bytes = static_cast<uint64_t>(scratch.worker_bytes)});
+    uint64_t& worker_bytes = linked_.program.worker_scratch_bytes;
+    worker_bytes = std::max(worker_bytes, static_cast<uint64_t>(scratch.worker_bytes));
     return it->second;
   }
 
@@ -214,7 +218,7 @@ class Linker {
     linked_.problem.pools = options_.pools;
     add_regions();
     add_parts();
-    add_scratch();
+    add_workspaces();
     const plan::MemoryPlanner& planner = options_.planner ? *options_.planner : plan::find_planner(plan::kDefaultPlanner);
     linked_.plan = plan::make_plan(linked_.problem, planner, options_.planner_options);
     take_places();
@@ -228,7 +232,8 @@ class Linker {
       if (places_[r]) continue;
       const Region& region = live_.regions[r];
       buffer_of_[r] = static_cast<uint32_t>(linked_.problem.buffers.size());
-      plan::Buffer& buffer = add_buffer(names_.take(name_of(region.value), region.value), region.begin, ends_[r], region.bytes);
+      plan::Buffer& buffer =
+          add_buffer(names_.take(name_of(region.value), region.value), point_at(region.begin), point_at(ends_[r]), region.bytes);
       if (region.place) buffer.pin = parse_place(*region.place, options_.pools, buffer.id);
     }
   }
@@ -245,31 +250,34 @@ class Linker {
     }
   }
 
-  void add_scratch() {
-    Program& program = linked_.program;
+  void add_workspaces() {
     for (size_t i = 0; i < live_.steps.size(); ++i) {
+      Step& step = linked_.program.steps[i];
       const tir::PrimFunc& kernel = kernel_of(module_, *live_.steps[i]);
-      const KernelScratch needs = scratch_of(kernel.name);
-      program.worker_scratch_bytes = std::max(program.worker_scratch_bytes, static_cast<uint64_t>(needs.per_worker_bytes));
-      std::optional<std::string> place = place_of_scratch(kernel);
-      if (needs.shared_bytes == 0) continue;
-      auto step = static_cast<int64_t>(i);
-      scratch_buffers_.emplace_back(i, linked_.problem.buffers.size());
-      plan::Buffer& buffer =
-          add_buffer(names_.take("scratch of " + program.steps[i].label, 0), step, step + 1, needs.shared_bytes);
-      buffer.kind = plan::BufferKind::Workspace;
-      if (place) buffer.pin = parse_place(*place, options_.pools, buffer.id);
+      const std::vector<tir::ScratchBlock>& blocks = kernel_scratch_[step.kernel].shared;
+      step.workspaces.resize(blocks.size());
+      for (size_t k = 0; k < blocks.size(); ++k) {
+        if (blocks[k].bytes == 0) continue;
+        workspaces_.emplace_back(i, k, linked_.problem.buffers.size());
+        plan::Buffer& buffer = add_buffer(names_.take(step.label + "." + blocks[k].name, 0), points_[i] + blocks[k].begin,
+                                          points_[i] + blocks[k].end, blocks[k].bytes);
+        buffer.kind = plan::BufferKind::Workspace;
+        if (std::optional<std::string> place = place_of_buffer(kernel, blocks[k].name))
+          buffer.pin = parse_place(*place, options_.pools, buffer.id);
+      }
     }
+  }
+
+  /// The first point of a step.
+  int64_t point_at(int64_t step) const { return points_[static_cast<size_t>(step)]; }
+  /// The step that a point is in.
+  uint64_t step_at(int64_t point) const {
+    return static_cast<uint64_t>(std::upper_bound(points_.begin(), points_.end(), point) - points_.begin() - 1);
   }
 
   plan::Buffer& add_buffer(std::string id, int64_t begin, int64_t end, int64_t bytes) {
     return linked_.problem.buffers.emplace_back(
         plan::Buffer{.id = std::move(id), .begin = begin, .end = end, .size = bytes, .alignment = kAlignment});
-  }
-
-  KernelScratch scratch_of(const std::string& kernel) const {
-    auto it = scratch_.find(kernel);
-    return it == scratch_.end() ? KernelScratch{} : it->second;
   }
 
   Argument place_of(size_t buffer) const {
@@ -280,9 +288,10 @@ class Linker {
   void take_places() {
     Program& program = linked_.program;
     for (auto [region, buffer] : buffer_of_) places_[region] = place_of(buffer);
-    for (auto [step, buffer] : scratch_buffers_) {
-      program.steps[step].shared_scratch = place_of(buffer);
-      program.steps[step].shared_scratch.bytes = static_cast<uint64_t>(linked_.problem.buffers[buffer].size);
+    for (auto [step, block, buffer] : workspaces_) {
+      Argument& workspace = program.steps[step].workspaces[block];
+      workspace = place_of(buffer);
+      workspace.bytes = static_cast<uint64_t>(linked_.problem.buffers[buffer].size);
     }
     for (size_t p = 0; p < options_.pools.size(); ++p)
       program.arenas.push_back({options_.pools[p].name, static_cast<uint64_t>(linked_.plan.pools[p].peak_bytes),
@@ -293,10 +302,10 @@ class Linker {
     program.plan_time_limit_ms = static_cast<uint64_t>(linked_.plan.wall_limit_ms);
     for (uint32_t i = 0; i < linked_.problem.buffers.size(); ++i) {
       const plan::Buffer& b = linked_.problem.buffers[i];
-      if (b.alias || b.size == 0) continue;
+      if (b.alias || b.size == 0 || b.begin == b.end) continue;
       Argument place = place_of(i);
-      program.regions.push_back({b.id, place.index, place.offset, static_cast<uint64_t>(b.size), static_cast<uint64_t>(b.begin),
-                                 static_cast<uint64_t>(b.end)});
+      program.regions.push_back(
+          {b.id, place.index, place.offset, static_cast<uint64_t>(b.size), step_at(b.begin), step_at(b.end - 1) + 1});
     }
   }
 
@@ -315,7 +324,7 @@ class Linker {
   }
 
   const graph::Module& module_;
-  const std::map<std::string, KernelScratch, std::less<>>& scratch_;
+  const GivenScratch& scratch_;
   const LinkOptions& options_;
   const graph::Function& main_;
   const Liveness& live_;
@@ -328,14 +337,21 @@ class Linker {
   std::vector<std::vector<uint32_t>> step_values_;  // the values behind each step's arguments
   std::vector<std::pair<size_t, Argument>> copies_;
   BufferNames names_;
-  std::map<uint32_t, uint32_t> buffer_of_;                  // by planned region
-  std::vector<std::pair<size_t, size_t>> scratch_buffers_;  // step and buffer
+  std::map<uint32_t, uint32_t> buffer_of_;                      // by planned region
+  std::vector<tir::Scratch> kernel_scratch_;                    // by kernel of the program
+  std::vector<int64_t> points_ = {0};                           // at which each step begins, and the last ends
+  std::vector<std::tuple<size_t, size_t, size_t>> workspaces_;  // step, which of its kernel's blocks, and buffer
 };
 
 }  // namespace
 
-Linked link_program(const graph::Module& module, const Liveness& liveness,
-                    const std::map<std::string, KernelScratch, std::less<>>& scratch, const LinkOptions& options) {
+tir::Scratch scratch_of(const tir::PrimFunc& kernel, const GivenScratch& given) {
+  auto it = given.find(kernel.name);
+  return it == given.end() ? tir::scratch_of(kernel) : it->second;
+}
+
+Linked link_program(const graph::Module& module, const Liveness& liveness, const GivenScratch& scratch,
+                    const LinkOptions& options) {
   return Linker(module, liveness, scratch, options).run();
 }
 

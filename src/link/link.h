@@ -10,19 +10,18 @@
 #include "link/liveness.h"
 #include "runtime/program.h"
 #include "tenon/plan.h"
+#include "tir/scratch.h"
 
 namespace tenon::link {
 
-/// Scratch memory of one kernel, in bytes, as code generation reports it.
-struct KernelScratch {
-  int64_t shared_bytes = 0;      // one block for a call
-  int64_t per_worker_bytes = 0;  // one block for each worker
-};
+/// What kernels say they need that are none of our loop functions, by symbol.
+using GivenScratch = std::map<std::string, tir::Scratch, std::less<>>;
+tir::Scratch scratch_of(const tir::PrimFunc& kernel, const GivenScratch& given);
 
 struct Linked {
   runtime::Program program;
   std::vector<Array> constants;   // laid out as write_artifact does
-  plan::LivenessProblem problem;  // values and kernel scratch in the arena
+  plan::LivenessProblem problem;  // values and kernels' workspaces; each step has tir::Scratch::points of its kernel's
   plan::MemoryPlan plan;          // checked
 };
 
@@ -32,10 +31,10 @@ struct LinkOptions {
   plan::PlannerOptions planner_options;
 };
 
-/// Needs the liveness of the module, and for each loop function that runs its scratch, if it needs any. A result is written
+/// Needs the liveness of the module. A result is written
 /// where the output lies; one that is an input, a constant, a part of a value, pinned or another output is copied there at the
 /// end. Throws what analyse_liveness, the planner and the checker throw.
-Linked link_program(const graph::Module& module, const Liveness& liveness,
-                    const std::map<std::string, KernelScratch, std::less<>>& scratch, const LinkOptions& options = {});
+Linked link_program(const graph::Module& module, const Liveness& liveness, const GivenScratch& scratch = {},
+                    const LinkOptions& options = {});
 
 }  // namespace tenon::link

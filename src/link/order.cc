@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "link/main_function.h"
+#include "tir/scratch.h"
 
 namespace tenon::link {
 namespace {
@@ -19,23 +20,6 @@ using graph::NodeKind;
 using graph::ValueId;
 
 constexpr size_t kMostCompared = 64;  // of the nodes that could come next, so that the walk stays linear
-
-/// Bytes that a scheduled loop function allocates for one call.
-int64_t scratch_bytes(const tir::PrimFunc& function) {
-  int64_t bytes = 0;
-  if (!function.body) return bytes;
-  tir::visit(function.body, [&](const tir::Stmt& s) {
-    const tir::Allocate* n = tir::as<tir::Allocate>(s);
-    if (!n || n->buffer->scope != tir::Scope::Global) return;
-    int64_t size = byte_size(n->buffer->dtype);
-    for (const tir::Expr& extent : n->buffer->shape) {
-      const int64_t* known = tir::as_int(extent);
-      size *= known ? *known : 1;
-    }
-    bytes += size;
-  });
-  return bytes;
-}
 
 /// Regions that are planned for, and who touches them.
 class Touches {
@@ -57,7 +41,7 @@ class Touches {
       if (node.kind != NodeKind::CallLowered || is_view(node)) continue;
       const tir::PrimFunc& kernel = kernel_of(module, node);
       auto [known, is_new] = scratch_of.try_emplace(&kernel, 0);
-      if (is_new) known->second = scratch_bytes(kernel);
+      if (is_new) known->second = tir::scratch_of(kernel).shared_bytes;
       scratch.back() = known->second;
     }
   }

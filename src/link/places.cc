@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
-
-#include "link/main_function.h"
 
 namespace tenon::link {
 namespace {
@@ -21,30 +18,6 @@ namespace {
                                 .expected = std::move(expected),
                                 .found = std::move(found),
                                 .hint = std::move(hint)});
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
-/// `y: fast@0, tmp: slow` by buffer, in order.
-std::vector<std::pair<std::string, std::string>> places_of(const tir::PrimFunc& function) {
-  std::vector<std::pair<std::string, std::string>> places;
-  std::string all = attribute<std::string>(function.attrs, kMemoryAttr, "");
-  std::string_view left = all;
-  while (!left.empty()) {
-    size_t comma = std::min(left.find(','), left.size());
-    std::string_view entry = trimmed(left.substr(0, comma));
-    left.remove_prefix(std::min(comma + 1, left.size()));
-    size_t colon = entry.find(':');
-    if (colon == std::string_view::npos || colon == 0)
-      fail("memory-place", fmt::format("`{}` of @{} gives no buffer a place", entry, function.name), function.name,
-           "BUFFER: POOL or BUFFER: POOL@OFFSET, separated by commas", all, "");
-    places.emplace_back(trimmed(entry.substr(0, colon)), trimmed(entry.substr(colon + 1)));
-  }
-  return places;
 }
 
 }  // namespace
@@ -72,32 +45,25 @@ plan::Pin parse_place(std::string_view text, const std::vector<plan::Pool>& pool
 }
 
 std::optional<std::string> place_of_buffer(const tir::PrimFunc& function, std::string_view buffer) {
-  for (const auto& [name, place] : places_of(function))
-    if (name == buffer) return place;
+  for (const tir::BufferPlace& b : tir::buffer_places(function))
+    if (b.buffer == buffer) return b.place;
   return std::nullopt;
 }
 
-std::optional<std::string> place_of_scratch(const tir::PrimFunc& function) {
-  std::optional<std::string> place;
-  std::vector<std::pair<std::string, std::string>> places = places_of(function);
-  if (places.empty()) return place;
-  std::vector<std::string> allocated;
-  tir::visit(function.body, [&](const tir::Stmt& s) {
-    const tir::Allocate* n = tir::as<tir::Allocate>(s);
-    if (n && n->buffer->scope == tir::Scope::Global) allocated.push_back(n->buffer->name);
-  });
-  for (const auto& [name, text] : places) {
-    bool param = std::any_of(function.params.begin(), function.params.end(), [&](const auto& p) { return p->name == name; });
-    if (param) continue;
-    if (std::find(allocated.begin(), allocated.end(), name) == allocated.end())
-      fail("memory-place", fmt::format("@{} has no buffer `{}` in memory", function.name, name), name,
-           "a parameter, or an allocation that its schedule keeps", name, "see the function with --stop-after schedule");
-    if (text.find('@') != std::string::npos || (place && *place != text))
-      fail("memory-place", fmt::format("`{}` of @{} cannot lie at `{}`", name, function.name, text), name,
-           "one pool, without an offset, for all that the function allocates", text, "");
-    place = text;
+void check_places(const tir::PrimFunc& function, const tir::Scratch& scratch) {
+  for (const auto& [name, text] : tir::buffer_places(function)) {
+    auto named = [&](const auto& buffers, auto name_of) {
+      return std::any_of(buffers.begin(), buffers.end(), [&](const auto& b) { return name_of(b) == name; });
+    };
+    auto of_block = [](const tir::ScratchBlock& b) -> const std::string& { return b.name; };
+    if (named(function.params, [](const tir::Buffer& p) -> const std::string& { return p->name; })) continue;
+    if (named(scratch.shared, of_block)) continue;
+    if (named(scratch.worker, of_block))
+      fail("memory-place", fmt::format("each worker of @{} has a `{}` of its own, which no pool can hold", function.name, name),
+           name, "a parameter, or an allocation outside of parallel loops or of scope `global`", text, "");
+    fail("memory-place", fmt::format("@{} has no buffer `{}` in memory", function.name, name), name,
+         "a parameter, or an allocation that its schedule keeps", name, "see the function with --stop-after schedule");
   }
-  return place;
 }
 
 }  // namespace tenon::link

@@ -2,7 +2,7 @@
 // Places that the user chose, as attributes say them.
 //
 // On a node of `main`, for its results:          %3 = relu(%2) {memory = "fast@128"} : f32[8]
-// On a loop function, for its buffers by name:   primfunc @f(x: f32[8]) -> (y: f32[8]) {memory = "y: fast, tmp: slow"} { … }
+// On a loop function, for its buffers by name:   primfunc @f(x: f32[8]) -> (y: f32[8]) {memory = "y: fast, tmp: slow@64"} { … }
 #pragma once
 
 #include <optional>
@@ -12,6 +12,7 @@
 
 #include "graph/memory_attr.h"
 #include "tenon/plan.h"
+#include "tir/scratch.h"
 
 namespace tenon::link {
 
@@ -24,8 +25,7 @@ plan::Pin parse_place(std::string_view text, const std::vector<plan::Pool>& pool
 /// What `memory` says about one buffer of a loop function.
 std::optional<std::string> place_of_buffer(const tir::PrimFunc& function, std::string_view buffer);
 
-/// What `memory` says about the buffers that a scheduled function allocates: they share one block, so it must say the same of
-/// each. Throws CompileError (malformed, `memory-place`) when it doesn't, and about a name that is no buffer of the function.
-std::optional<std::string> place_of_scratch(const tir::PrimFunc& function);
+/// Throws CompileError (malformed, `memory-place`) about a place of something that is neither a parameter nor a workspace.
+void check_places(const tir::PrimFunc& function, const tir::Scratch& scratch);
 
 }  // namespace tenon::link

@@ -28,7 +28,7 @@ namespace tenon::runtime {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint32_t kVersion = 3;  // of this format, of the program's and of the kernels' binary interface
+constexpr uint32_t kVersion = 4;  // of this format, of the program's and of the kernels' binary interface
 constexpr char kMagic[8] = {'T', 'E', 'N', 'O', 'N', 'A', 'R', 'T'};
 
 /// The last bytes of the file. Version and magic stay at the very end in every version.

@@ -79,14 +79,16 @@ DebugMemory::Block DebugMemory::next_block(uint64_t bytes, std::string name) {
 
 void DebugMemory::fill(const Block& block) { std::memset(at(block), static_cast<int>(pattern_), block.bytes); }
 
+/// The smallest: workspaces of a step that are needed one after the other may lie inside one another.
 size_t DebugMemory::region_at(size_t step, const Argument& argument) const {
+  size_t found = regions_.size();
   for (size_t i = 0; i < program_.regions.size(); ++i) {
     const Region& r = program_.regions[i];
     bool alive = r.begin <= step && step < r.end && r.arena == argument.index;
-    if (alive && r.offset <= argument.offset && argument.offset + std::max<uint64_t>(argument.bytes, 1) <= r.offset + r.bytes)
-      return i;
+    bool inside = r.offset <= argument.offset && argument.offset + std::max<uint64_t>(argument.bytes, 1) <= r.offset + r.bytes;
+    if (alive && inside && (found == regions_.size() || r.bytes < program_.regions[found].bytes)) found = i;
   }
-  return regions_.size();
+  return found;
 }
 
 std::byte* DebugMemory::address(size_t step, const Argument& argument) {
@@ -175,7 +177,8 @@ void DebugMemory::check_regions(size_t step) {
   std::vector<bool> own(regions_.size() + 1);
   for (const Argument& argument : program_.steps[step].args)
     if (argument.place == Place::Arena) own[region_at(step, argument)] = true;
-  if (const Argument& scratch = program_.steps[step].shared_scratch; scratch.bytes > 0) own[region_at(step, scratch)] = true;
+  for (const Argument& workspace : program_.steps[step].workspaces)
+    if (workspace.bytes > 0) own[region_at(step, workspace)] = true;
   for (size_t i = 0; i < regions_.size(); ++i) {
     Block& block = regions_[i];
     if (!own[i] && !block.holds && first_other(at(block), block.bytes, pattern_) < block.bytes)

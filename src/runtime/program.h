@@ -41,9 +41,9 @@ struct Step {
   /// In place of a kernel: copies `copy_bytes` from the first argument to the second.
   static constexpr uint32_t kCopy = UINT32_MAX;
 
-  uint32_t kernel = 0;         // index into `kernels`, or kCopy
-  std::vector<Argument> args;  // inputs then outputs
-  Argument shared_scratch;     // the kernel's shared scratch, in an arena
+  uint32_t kernel = 0;               // index into `kernels`, or kCopy
+  std::vector<Argument> args;        // inputs then outputs
+  std::vector<Argument> workspaces;  // the kernel's (tenon/kernel.h), in arenas; those without bytes lie nowhere
   uint64_t copy_bytes = 0;
   std::string label;  // for profiles: the nodes it stands for
   double flops = 0;   // multiply-adds counted as two; 0 if unknown
@@ -58,7 +58,8 @@ struct Arena {
 };
 
 /// A part of an arena and the steps [begin, end) during which it holds something; for the debug mode, which gives each region
-/// memory of its own. Regions that are needed at one time never overlap.
+/// memory of its own. Regions that are needed at one time never overlap: two of one step, if they do, are workspaces of its
+/// kernel that it needs one after the other.
 struct Region {
   std::string name;
   uint32_t arena = 0;
@@ -70,7 +71,7 @@ struct Region {
 struct KernelMemory {
   uint64_t io_bytes = 0;         // inputs that are no constants, and outputs
   uint64_t constant_bytes = 0;   // operands that are constants in every call, and those inside
-  uint64_t workspace_bytes = 0;  // shared scratch
+  uint64_t workspace_bytes = 0;  // the most of its workspaces at once
   uint64_t worker_bytes = 0;     // scratch of each worker
   bool operator==(const KernelMemory&) const = default;
 };
@@ -92,7 +93,7 @@ struct Program {
   std::vector<ComponentKernel> component_kernels;  // those of `kernels` that are not in the library, sorted by `kernel`
   std::vector<Step> steps;
   std::vector<KernelMemory> kernel_memory;  // one for each kernel, or none if it isn't known
-  std::vector<Arena> arenas;                // planned values and shared scratch
+  std::vector<Arena> arenas;                // planned values and workspaces
   std::vector<Region> regions;              // of all arenas; none if they aren't known
   uint64_t arena_lower_bound = 0;           // of all arenas together
   std::string planner;                      // that chose the regions' places; empty if none did

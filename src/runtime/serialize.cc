@@ -65,7 +65,7 @@ class Writer {
   void put(const Step& step) {
     put<uint32_t>(step.kernel);
     put_all(step.args);
-    put(step.shared_scratch);
+    put_all(step.workspaces);
     put<uint64_t>(step.copy_bytes);
     put(step.label);
     put<double>(step.flops);
@@ -132,7 +132,7 @@ class Reader {
   void get(Step& step) {
     get(step.kernel);
     get_all(step.args);
-    get(step.shared_scratch);
+    get_all(step.workspaces);
     get(step.copy_bytes);
     get(step.label);
     get(step.flops);
@@ -188,7 +188,8 @@ uint64_t room(const Program& program, const Argument& argument) {
 
 void check_step(const Program& program, const Step& step) {
   for (const Argument& argument : step.args) room(program, argument);
-  if (step.shared_scratch != Argument{}) room(program, step.shared_scratch);
+  for (const Argument& workspace : step.workspaces)
+    if (workspace != Argument{}) room(program, workspace);
   if (step.kernel != Step::kCopy) {
     if (step.kernel >= program.kernels.size()) damaged("an unknown kernel");
     return;

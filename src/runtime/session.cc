@@ -70,8 +70,10 @@ struct Session::State {
   std::vector<MutableArray> own_outputs;
   std::vector<const void*> inputs;  // null: neither set nor bound
   std::vector<void*> outputs;
-  std::vector<void*> args;  // of all steps, one after the other
-  bool resolved = false;    // whether `args` is up to date
+  std::vector<void*> args;              // of all steps, one after the other
+  std::vector<uint8_t*> workspaces;     // likewise
+  std::vector<size_t> first_workspace;  // of each step, in `workspaces`
+  bool resolved = false;                // whether `args` and `workspaces` are up to date
   tenon_kernel_context context{};
   std::vector<PackedCall> packed;                       // one per step where the kernels were compiled for TVM
   std::vector<std::optional<ComponentCall>> component;  // one per step where components make kernels
@@ -97,9 +99,14 @@ Session::State::State(std::shared_ptr<const Executable> from, const SessionOptio
     const TensorSpec& spec = program.outputs[i];
     outputs.push_back(debug ? debug->output(i) : own_outputs.emplace_back(spec.dtype, spec.shape).data());
   }
-  size_t count = 0;
-  for (const Step& step : program.steps) count += step.args.size();
-  args.resize(count);
+  size_t arg_count = 0, workspace_count = 0;
+  for (const Step& step : program.steps) {
+    first_workspace.push_back(workspace_count);
+    arg_count += step.args.size();
+    workspace_count += step.workspaces.size();
+  }
+  args.resize(arg_count);
+  workspaces.resize(workspace_count);
   context.parallel_for = parallel_for;
   context.worker_scratch = reinterpret_cast<uint8_t*>(debug ? debug->worker_scratch() : worker_scratch.data());
   context.worker_stride = static_cast<int64_t>(debug ? debug->worker_stride() : scratch_stride(program));
@@ -136,9 +143,12 @@ void* Session::State::address(size_t step, const Argument& argument) {
 }
 
 void Session::State::resolve() {
-  size_t next = 0;
-  for (size_t i = 0; i < program.steps.size(); ++i)
-    for (const Argument& argument : program.steps[i].args) args[next++] = address(i, argument);
+  size_t next = 0, next_workspace = 0;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    for (const Argument& argument : step.args) args[next++] = address(i, argument);
+    for (const Argument& workspace : step.workspaces) workspaces[next_workspace++] = static_cast<uint8_t*>(address(i, workspace));
+  }
   resolved = true;
 }
 
@@ -158,7 +168,7 @@ void Session::State::run_step(size_t index, void* const* step_args) {
   }
   if (!packed.empty()) return packed[index].run(step_args, pool);
   if (!component.empty() && component[index]) return component[index]->run(step_args);
-  context.shared_scratch = static_cast<uint8_t*>(address(index, step.shared_scratch));
+  context.workspaces = workspaces.data() + first_workspace[index];
   executable->kernels[step.kernel](step_args, &context);
 }
 

@@ -147,7 +147,7 @@ bool Contraction::find_window(Operand& operand, const Expr& read) {
   const Stage* stage = l ? emission_.graph.producer(l->buffer) : nullptr;
   bool own_root = std::any_of(emission_.parts.roots.begin(), emission_.parts.roots.end(),
                               [&](const Root& r) { return !r.reduction && r.epilogue == stage; });
-  if (!stage || !own_root || stage->outputs.size() != 1 || emission_.graph.is_param(l->buffer)) return false;
+  if (!stage || !own_root || stage->outputs.size() != 1 || emission_.graph.is_kept(l->buffer)) return false;
   if (emission_.graph.reads_of(l->buffer) != 1 || operand.own.size() < 2) return false;
   auto outer = [&](const std::string& name) {
     return std::any_of(outer_.begin(), outer_.end(), [&](const Iter& i) { return i.name == name; });

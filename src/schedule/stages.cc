@@ -201,7 +201,7 @@ void inline_constants(StageGraph& graph) {
   std::erase_if(graph.stages, [&](Stage& s) {
     for (auto* list : {&s.values, &s.init})
       for (Expr& v : *list) v = replace_loads(v, values);
-    if (!s.spatial.empty() || s.is_reduction() || s.outputs.size() != 1 || graph.is_param(s.outputs[0])) return false;
+    if (!s.spatial.empty() || s.is_reduction() || s.outputs.size() != 1 || graph.is_kept(s.outputs[0])) return false;
     if (!as<IntImm>(s.values[0]) && !as<FloatImm>(s.values[0])) return false;
     values[s.outputs[0]->name] = s.values[0];
     return true;
@@ -236,6 +236,11 @@ bool StageGraph::is_param(const Buffer& buffer) const {
   return std::any_of(func->params.begin(), func->params.end(), [&](const Buffer& p) { return p->name == buffer->name; });
 }
 
+bool StageGraph::is_kept(const Buffer& buffer) const {
+  auto placed = [&](const tir::BufferPlace& p) { return p.buffer == buffer->name; };
+  return is_param(buffer) || std::any_of(places.begin(), places.end(), placed);
+}
+
 int64_t StageGraph::reads_of(const Buffer& buffer) const {
   int64_t reads = 0;
   for (const Stage& s : stages)
@@ -247,6 +252,7 @@ int64_t StageGraph::reads_of(const Buffer& buffer) const {
 std::optional<StageGraph> read_stages(const PrimFunc& func) {
   StageGraph graph;
   graph.func = &func;
+  graph.places = tir::buffer_places(func);
   for (const Buffer& p : func.params)
     for (const Expr& extent : p->shape)
       if (!as_int(extent)) return std::nullopt;
@@ -293,7 +299,7 @@ class Readers {
   }
 
   /// Computing it where it is read takes no result away.
-  bool can_inline(const Stage& s) const { return !s.is_reduction() && !writes_param(s) && s.outputs.size() == 1; }
+  bool can_inline(const Stage& s) const { return !s.is_reduction() && !is_kept(s) && s.outputs.size() == 1; }
 
   /// The stages that are computed where they are read because that costs nothing.
   std::set<std::string> worth_inlining() const {
@@ -325,7 +331,7 @@ class Readers {
   /// values in registers.
   std::optional<size_t> only_consumer(size_t reduction, const std::set<std::string>& inlined) const {
     const Stage& s = graph_.stages[reduction];
-    if (!s.is_reduction() || writes_param(s)) return std::nullopt;
+    if (!s.is_reduction() || is_kept(s)) return std::nullopt;
     // Follow inlined readers to the stored stages that consume the values.
     std::vector<size_t> work = {reduction};
     std::unordered_set<size_t> stored, visited;
@@ -351,8 +357,8 @@ class Readers {
   }
 
  private:
-  bool writes_param(const Stage& s) const {
-    return std::any_of(s.outputs.begin(), s.outputs.end(), [&](const Buffer& b) { return graph_.is_param(b); });
+  bool is_kept(const Stage& s) const {
+    return std::any_of(s.outputs.begin(), s.outputs.end(), [&](const Buffer& b) { return graph_.is_kept(b); });
   }
 
   const StageGraph& graph_;
@@ -430,6 +436,8 @@ size_t shared_axes(const StageGraph& graph) {
   if (graph.stages.empty()) return 0;
   size_t shared = graph.stages[0].spatial.size();
   for (const Stage& s : graph.stages) {
+    for (const Buffer& b : s.outputs)
+      if (!graph.is_param(b) && graph.is_kept(b)) return 0;
     size_t same = 0;
     while (same < std::min(shared, s.spatial.size()) && s.spatial[same].extent == graph.stages[0].spatial[same].extent) ++same;
     shared = same;

@@ -10,6 +10,7 @@
 
 #include "schedule/decisions.h"
 #include "tir/affine.h"
+#include "tir/memory_attr.h"
 #include "tir/stmt.h"
 
 namespace tenon::schedule {
@@ -47,10 +48,13 @@ struct StageGraph {
   std::vector<std::pair<Buffer, Array>> constants;
   tir::Ranges ranges;                // of every iteration variable
   std::vector<std::string> renamed;  // variables that are called otherwise than in the function
+  std::vector<tir::BufferPlace> places;
 
   /// The stage that defines a buffer and which of its outputs, or null.
   const Stage* producer(const Buffer& buffer, size_t* output = nullptr) const;
   bool is_param(const Buffer& buffer) const;
+  /// Whether all of it has to be in memory at some time: a parameter, or what the function gives a place.
+  bool is_kept(const Buffer& buffer) const;
   /// The loads of a buffer in all stages.
   int64_t reads_of(const Buffer& buffer) const;
 };
@@ -78,7 +82,7 @@ Decomposition decompose(const StageGraph& graph);
 Decomposition decompose(const StageGraph& graph, const Decisions& decisions);
 
 /// The number of leading axes that every stage shares: all have them with the same extents, and every stage reads another
-/// at its own position along them, so that loops over them can stand around all stages.
+/// at its own position along them, so that loops over them can stand around all stages. None where a stage has a place.
 size_t shared_axes(const StageGraph& graph);
 /// Gives the first `count` axes of every stage the same variables.
 std::vector<Iter> unify_axes(StageGraph& graph, size_t count, tir::NameSupply& names);

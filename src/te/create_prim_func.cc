@@ -4,6 +4,7 @@
 #include <set>
 
 #include "te/te.h"
+#include "tir/memory_attr.h"
 
 namespace tenon::te {
 namespace {
@@ -111,7 +112,7 @@ class Converter {
       if (!reachable_[i] || stage.memory.empty()) continue;
       for (const Buffer& b : stage.outputs) places += (places.empty() ? "" : ", ") + b->name + ": " + stage.memory;
     }
-    if (!places.empty()) function_.attrs["memory"] = std::move(places);
+    if (!places.empty()) function_.attrs[std::string(tir::kMemoryAttr)] = std::move(places);
   }
 
   size_t stage_index(const Buffer& buffer) const {

@@ -25,10 +25,10 @@ void double_1000(void* const* args, tenon_kernel_context* context) {
   context->parallel_for(context, 1000, double_range, &closure);
 }
 
-/* y = x + w over 1000 elements, through the shared scratch. */
+/* y = x + w over 1000 elements, through a block of memory. */
 void add_1000(void* const* args, tenon_kernel_context* context) {
   const float *x = args[0], *w = args[1];
-  float *y = args[2], *scratch = (float*)context->shared_scratch;
+  float *y = args[2], *scratch = (float*)context->workspaces[0];
   for (int i = 0; i < 1000; ++i) scratch[i] = x[i];
   for (int i = 0; i < 1000; ++i) y[i] = scratch[i] + w[i];
 }

@@ -66,11 +66,15 @@ std::vector<Array> run_compiled(const tir::PrimFunc& function, std::span<const A
     }
   }
   for (Fenced& array : arrays) args.push_back(array.data());
-  const codegen::KernelScratch& scratch = object.scratch[0];
-  EXPECT_EQ(scratch.shared_bytes % 64, 0);
-  EXPECT_EQ(scratch.per_worker_bytes % 64, 0);
-  Fenced shared(static_cast<size_t>(scratch.shared_bytes), 64), own(static_cast<size_t>(scratch.per_worker_bytes * workers), 64);
-  tenon_kernel_context context{run_ranges, shared.data(), own.data(), scratch.per_worker_bytes, &workers};
+  tir::Scratch scratch = tir::scratch_of(function);
+  EXPECT_EQ(scratch.worker_bytes % 64, 0);
+  Fenced shared(static_cast<size_t>(scratch.shared_bytes), 64), own(static_cast<size_t>(scratch.worker_bytes * workers), 64);
+  std::vector<uint8_t*> workspaces;
+  for (const tir::ScratchBlock& block : scratch.shared) {
+    EXPECT_EQ(block.bytes % 64, 0);
+    workspaces.push_back(shared.data() + block.offset);
+  }
+  tenon_kernel_context context{run_ranges, workspaces.data(), own.data(), scratch.worker_bytes, &workers};
   kernel(args.data(), &context);
 
   EXPECT_TRUE(shared.intact() && own.intact()) << "a write beside the scratch of " << function.name;

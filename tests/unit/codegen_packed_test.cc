@@ -65,9 +65,9 @@ constexpr const char* kKernel = R"(primfunc @twice_plus(x: f32[35]) -> (y: f32[3
 class PackedWrapperTest : public testing::Test {
  protected:
   PackedWrapperTest() {
-    KernelScratch scratch = load(kKernel, "twice_plus", {{DType::F32, {7, 5}}, {DType::F32, {7, 5}}});
+    tir::Scratch scratch = load(kKernel, "twice_plus", {{DType::F32, {7, 5}}, {DType::F32, {7, 5}}});
     EXPECT_GT(scratch.shared_bytes, 0);
-    EXPECT_GT(scratch.per_worker_bytes, 0);
+    EXPECT_GT(scratch.worker_bytes, 0);
     for (size_t i = 0; i < 35; ++i) x_[i] = static_cast<float>(i);
     launches = live_workspaces = workspaces = 0;
     tasks_of_a_launch = 3;
@@ -76,12 +76,12 @@ class PackedWrapperTest : public testing::Test {
   }
 
   /// Takes the wrapper of another function.
-  KernelScratch load(const char* text, const std::string& name, std::vector<PackedWrapper::Parameter> parameters) {
+  tir::Scratch load(const char* text, const std::string& name, std::vector<PackedWrapper::Parameter> parameters) {
     graph::Module module = graph::parse("kernel.tenon", text, op::all_ops());
     const tir::PrimFunc* function = &module.prim_funcs.at(name);
     Target target = host_target();
     Object object = compile_object(std::span(&function, 1), target);
-    PackedWrapper wrapper{"tvmgen_" + name, name, std::move(parameters), object.scratch[0]};
+    PackedWrapper wrapper{"tvmgen_" + name, name, std::move(parameters), tir::scratch_of(*function)};
     std::string objects[] = {object.bytes, compile_packed_wrappers(std::span(&wrapper, 1), target)};
     code_ = load_in_memory(objects);
     fill("__TVMAPISetLastError", set_last_error);
@@ -89,7 +89,7 @@ class PackedWrapperTest : public testing::Test {
     fill("__TVMBackendFreeWorkspace", free_workspace);
     fill("__TVMBackendParallelLaunch", parallel_launch);
     run_ = reinterpret_cast<runtime::tvm::PackedFunction>(code_->address(wrapper.symbol));
-    return object.scratch[0];
+    return wrapper.scratch;
   }
 
   template <class T>

@@ -267,18 +267,6 @@ TEST(StatementErrors, ScratchHasAConstantSize) {
   EXPECT_NE(message.find("[dynamic-allocation]"), std::string::npos) << message;
 }
 
-TEST(StatementCode, SeparateScopesShareScratch) {
-  PrimFunc f = parse(R"(primfunc @f(x: f32[16]) -> (y: f32[16]) {
-    for i = 0 extent 16 parallel {
-      if (i < 3) { alloc t: f32[10] local t[0] = x[i] y[i] = t[0] }
-      if (i < 9) { alloc u: f32[20] local u[0] = x[i] y[i] = u[0] } }
-    if true { alloc s: f32[100] s[0] = 1.0:f32 } })");
-  const PrimFunc* functions[] = {&f};
-  codegen::Object object = codegen::compile_object(functions, parse_target("llvm -mcpu=haswell"));
-  EXPECT_EQ(object.scratch[0].per_worker_bytes, 128);
-  EXPECT_EQ(object.scratch[0].shared_bytes, 448);
-}
-
 TEST(StatementCode, SameInputGivesSameBytes) {
   PrimFunc f = parse(kRegisters[4].text);
   PrimFunc g = parse(kBranches[8].text);

@@ -217,15 +217,75 @@ TEST(Places, ALoopFunctionPlacesItsBuffers) {
   text.replace(text.find("MEMORY"), 6, "");
   text.replace(text.find("@turn(%1)"), 9, "@own(%1)");
   Module module = module_of(text + R"(
-    primfunc @own(x: f32[64]) -> (y: f32[64]) {memory = "y: fast@256, t: fast, x: slow@128"} {
+    primfunc @own(x: f32[64]) -> (y: f32[64]) {memory = "y: fast@256, t: fast@768, x: slow@128"} {
       alloc t: f32[64]
       for i = 0 extent 64 { t[i] = x[(63 - i)] }
       for j = 0 extent 64 { y[j] = (t[j] * 3.0:f32) } })");
   Liveness liveness = analyse_liveness(module);
-  Linked linked = link_program(module, liveness, {{"own", {.shared_bytes = 256}}}, kTwoPools);
+  Linked linked = link_program(module, liveness, {}, kTwoPools);
   EXPECT_EQ(linked.program.steps[1].args[0], (Argument{Place::Arena, 0, 128, 256}));
   EXPECT_EQ(linked.program.steps[1].args[1], (Argument{Place::Arena, 1, 256, 256}));
-  EXPECT_EQ(linked.program.steps[1].shared_scratch.index, 1u);
+  EXPECT_EQ(linked.program.steps[1].workspaces, (std::vector<Argument>{{Place::Arena, 1, 768, 256}}));
+}
+
+/// x -> t -> u -> y, then v beside y: three blocks, of which no more than two are needed together.
+constexpr std::string_view kStages = R"(
+  fn @main(%0: f32[64] "x") -> ("y") {
+    %1 = call_lowered @turn(%0) : f32[64] "a"
+    %2 = call_lowered @stages(%1) : f32[64] "b"
+    %3 = call_lowered @stages(%2) : f32[64] "c"
+    return %3
+  }
+  primfunc @stages(x: f32[64]) -> (y: f32[64]) {MEMORY} {
+    alloc t: f32[64]
+    alloc u: f32[64]
+    alloc v: f32[64]
+    for i = 0 extent 64 { t[i] = x[(63 - i)] }
+    for j = 0 extent 64 { u[j] = (t[(63 - j)] + 1.0:f32) }
+    for k = 0 extent 64 { v[k] = (u[(63 - k)] * 2.0:f32) }
+    for l = 0 extent 64 { y[l] = (v[(63 - l)] - 1.0:f32) }
+  })";
+
+Module stages(const std::string& memory) {
+  std::string text(kStages);
+  text.replace(text.find("{MEMORY}"), 8, memory.empty() ? "" : "{memory = \"" + memory + "\"}");
+  return module_of(text);
+}
+
+TEST(Workspaces, AreBuffersOfTheProblemWithPointsInsideTheirStep) {
+  Linked linked = link(stages(""));
+  std::map<std::string, std::pair<int64_t, int64_t>> lifetimes;
+  for (const plan::Buffer& b : linked.problem.buffers) {
+    lifetimes[b.id] = {b.begin, b.end};
+    EXPECT_EQ(b.kind == plan::BufferKind::Workspace, b.id.find('.') != std::string::npos) << b.id;
+  }
+  // `a` takes one point, each call of @stages two: t with u, then u with v.
+  EXPECT_EQ(lifetimes, (std::map<std::string, std::pair<int64_t, int64_t>>{{"a", {0, 3}},
+                                                                           {"b.t", {1, 2}},
+                                                                           {"b.u", {1, 3}},
+                                                                           {"b.v", {2, 3}},
+                                                                           {"b", {1, 5}},
+                                                                           {"c.t", {3, 4}},
+                                                                           {"c.u", {3, 5}},
+                                                                           {"c.v", {4, 5}}}));
+  EXPECT_EQ(linked.program.arena_bytes(), 4 * 256u) << "a, b and two of the blocks";
+  EXPECT_EQ(linked.program.kernel_memory.at(1).workspace_bytes, 2 * 256u);
+  EXPECT_EQ(linked.program.steps[1].workspaces.size(), 3u);
+  for (const runtime::Region& region : linked.program.regions)
+    if (region.name.starts_with("b.")) EXPECT_EQ(std::pair(region.begin, region.end), std::pair(uint64_t{1}, uint64_t{2}));
+}
+
+TEST(Workspaces, LieWhereTheirFunctionSays) {
+  Linked linked = link(stages("t: fast@256, v: fast@256, u: slow@64"), kTwoPools);
+  for (size_t step : {1, 2})
+    EXPECT_EQ(linked.program.steps[step].workspaces,
+              (std::vector<Argument>{{Place::Arena, 1, 256, 256}, {Place::Arena, 0, 64, 256}, {Place::Arena, 1, 256, 256}}));
+}
+
+TEST(Workspaces, NeededTogetherCannotShareAPlace) {
+  Diagnostic error = error_of([&] { link(stages("t: fast@256, u: fast@256"), kTwoPools); });
+  EXPECT_EQ(error.code, "memory-pin");
+  EXPECT_TRUE(error.input == "b.t" || error.input == "b.u") << error.input;
 }
 
 TEST(Places, ALoopFunctionCannotPlaceWhatItHasNot) {
@@ -239,7 +299,7 @@ TEST(Places, ALoopFunctionCannotPlaceWhatItHasNot) {
       for i = 0 extent 64 { t[i] = x[(63 - i)] u[i] = x[i] }
       for j = 0 extent 64 { y[j] = (t[j] * u[j]) } })");
   };
-  for (const char* memory : {"nothing: fast", "t: fast@0", "t: fast, u: slow", "fast"})
+  for (const char* memory : {"nothing: fast", "own: fast", "fast"})
     EXPECT_EQ(error_of([&] { link(own(memory), kTwoPools); }).code, "memory-place") << memory;
 }
 
@@ -278,7 +338,7 @@ TEST(KernelMemory, IsSummedForEachKernel) {
       return %2
     })");
   Liveness liveness = analyse_liveness(module);
-  Linked linked = link_program(module, liveness, {{"join", {.shared_bytes = 4096, .per_worker_bytes = 64}}});
+  Linked linked = link_program(module, liveness, {{"join", tir::opaque_scratch(4096, 64)}});
   EXPECT_EQ(linked.program.kernel_memory.at(0), (runtime::KernelMemory{128 + 256, 128, 4096, 64}));
 }
 

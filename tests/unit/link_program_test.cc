@@ -49,8 +49,7 @@ class Main {
   ValueId constant(float value) {
     return builder_.constant(array_of<float>(DType::F32, {100}, std::vector<float>(100, value)), "w");
   }
-  Linked link(std::vector<ValueId> results, const std::map<std::string, KernelScratch, std::less<>>& scratch = {},
-              const LivenessOptions& options = {}) {
+  Linked link(std::vector<ValueId> results, const GivenScratch& scratch = {}, const LivenessOptions& options = {}) {
     std::vector<std::string> names;
     for (size_t i = 0; i < results.size(); ++i) names.push_back("out:" + std::to_string(i));
     module_.functions["main"] = builder_.finish(std::move(results), std::move(names));
@@ -181,9 +180,9 @@ TEST(Link, ResultsThatAreInputsConstantsViewsOfThemOrDoubledAreCopied) {
 TEST(Link, ScratchLiesInTheArenaBesideWhatIsAlive) {
   Main main(1);
   ValueId a = main.call("a", {kInput}), b = main.call("b", {a}), c = main.call("c", {b});
-  Linked linked = main.link({c}, {{"b", {.shared_bytes = 1024, .per_worker_bytes = 128}}, {"c", {.per_worker_bytes = 256}}});
+  Linked linked = main.link({c}, {{"b", tir::opaque_scratch(1024, 128)}, {"c", tir::opaque_scratch(0, 256)}});
   const Step& step = linked.program.steps[1];
-  EXPECT_EQ(step.shared_scratch, (Argument{Place::Arena, 0, 0, 1024}));  // the largest is placed first
+  EXPECT_EQ(step.workspaces, (std::vector<Argument>{{Place::Arena, 0, 0, 1024}}));  // the largest is placed first
   EXPECT_EQ(args(linked, 1), (std::vector<Argument>{{Place::Arena, 0, 1024}, {Place::Arena, 0, 1472}}));
   EXPECT_EQ(linked.program.worker_scratch_bytes, 256u);
   EXPECT_EQ(linked.program.arena_bytes(), 1872u);

@@ -43,7 +43,7 @@ Program sample_program() {
   Step twice{.kernel = 0, .args = {{Place::Input, 0}, {Place::Arena, 0}}, .label = "twice", .flops = 1000};
   Step plus{.kernel = 1,
             .args = {{Place::Arena, 0}, {Place::Constant, 0, 64}, {Place::Output, 0}},
-            .shared_scratch = {Place::Arena, 0, 4096},
+            .workspaces = {{Place::Arena, 0, 4096}},
             .label = "plus",
             .flops = 1000};
   Step copy{.kernel = Step::kCopy, .args = {{Place::Input, 0}, {Place::Output, 1}}, .copy_bytes = 4000, .label = "copy"};

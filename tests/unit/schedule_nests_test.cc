@@ -9,6 +9,7 @@
 #include "support/trace_replay.h"
 #include "te/te.h"
 #include "tir/interpret.h"
+#include "tir/scratch.h"
 #include "tir/text.h"
 
 namespace tenon::schedule {
@@ -136,6 +137,34 @@ TEST(Schedule, AStageOfOneConstantTakesNoMemory) {
   tir::PrimFunc f = te::create_prim_func(g, in, out, "scaled");
   EXPECT_EQ(shared_bytes(schedule({f, avx2(), {false, false}, 3}).func), 0);
   expect_same(f, {false, false});
+}
+
+/// x through t, which is cheap, and u, which is a sum, with `memory` saying where some of it is to lie.
+tir::PrimFunc placed(const std::string& memory) {
+  te::Graph g;
+  Tensor x = g.placeholder("x", DType::F32, {32, 40});
+  Tensor t = g.compute("t", {32, 40}, [&](const std::vector<Expr>& i) { return x(i) * tir::float_imm(DType::F32, 0.5); });
+  Tensor u = g.sum("u", DType::F32, {32}, {40}, [&](const auto& i, const auto& r) { return t({i[0], r[0]}); });
+  Tensor y = g.compute("y", {32, 40}, [&](const std::vector<Expr>& i) { return t(i) + u({i[0]}); });
+  std::vector<Tensor> in = {x}, out = {y};
+  tir::PrimFunc f = te::create_prim_func(g, in, out, "placed");
+  if (!memory.empty()) f.attrs["memory"] = memory;
+  return f;
+}
+
+TEST(Schedule, WhatHasAPlaceStaysWholeInMemory) {
+  auto blocks = [](const std::string& memory) {
+    std::map<std::string, int64_t> bytes;
+    tir::Scratch scratch = tir::scratch_of(schedule({placed(memory), avx2(), {false, false}, 3}).func);
+    for (const tir::ScratchBlock& b : scratch.shared) bytes[b.name] = b.bytes;
+    return bytes;
+  };
+  using Bytes = std::map<std::string, int64_t>;
+  EXPECT_EQ(blocks(""), (Bytes{{"u", 64}})) << "one row's sum at a time";
+  EXPECT_EQ(blocks("t: fast"), (Bytes{{"t", 32 * 40 * 4}, {"u", 32 * 4}}));
+  EXPECT_EQ(blocks("u: fast"), (Bytes{{"u", 32 * 4}}));
+  EXPECT_EQ(blocks("x: fast, y: slow"), (Bytes{{"u", 64}})) << "parameters are in memory anyway";
+  for (const char* memory : {"", "t: fast", "u: fast@64", "t: fast, u: slow"}) expect_same(placed(memory), {false, false});
 }
 
 TEST(Schedule, RowsShareLoopsAroundTheirStages) {

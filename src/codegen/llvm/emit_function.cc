@@ -12,7 +12,7 @@ using tir::Expr;
 namespace {
 
 // Offsets in tenon_kernel_context (tenon/kernel.h).
-constexpr int64_t kParallelFor = 0, kSharedScratch = 8, kWorkerScratch = 16, kWorkerStride = 24;
+constexpr int64_t kParallelFor = 0, kWorkspaces = 8, kWorkerScratch = 16, kWorkerStride = 24;
 
 }  // namespace
 
@@ -23,13 +23,6 @@ struct Emitter::Captures {
   llvm::StructType* closure = nullptr;
   llvm::Function* function = nullptr;
 };
-
-int64_t Arena::allocate(int64_t bytes) {
-  int64_t begin = top_;
-  top_ += (bytes + 63) / 64 * 64;
-  peak_ = std::max(peak_, top_);
-  return begin;
-}
 
 Emitter::Emitter(Kernel& kernel, llvm::Function* function)
     : kernel_(kernel), function_(function), b_(kernel.module.getContext()), arithmetic_(b_, kernel.options) {
@@ -68,7 +61,7 @@ void Emitter::emit_kernel(Kernel& kernel) {
     const tir::Buffer& param = source.params[i];
     Value* base = b.CreateLoad(b.getPtrTy(), b.CreateConstGEP1_64(b.getPtrTy(), args, i), param->name);
     bool input = static_cast<int64_t>(i) < source.num_inputs;
-    emitter.declare_memory(param, base, emitter.new_alias_scope(param->name, nullptr, 0, 0), input);
+    emitter.declare_memory(param, base, emitter.new_alias_scope(param->name, nullptr), input);
   }
   b.SetInsertPoint(&emitter.function_->back());
   emitter.emit(source.body);
@@ -79,21 +72,31 @@ Value* Emitter::context_field(int64_t offset, llvm::Type* type, const char* name
   return b_.CreateLoad(type, b_.CreateConstGEP1_64(b_.getInt8Ty(), context_, static_cast<uint64_t>(offset)), name);
 }
 
-Value* Emitter::scratch_base(bool per_worker) {
-  Value*& base = scratch_[per_worker];
-  if (base) return base;
-  llvm::IRBuilder<>::InsertPointGuard guard(b_);
-  b_.SetInsertPoint(function_->getEntryBlock().getTerminator());
-  if (!per_worker) return base = context_field(kSharedScratch, b_.getPtrTy(), "shared");
-  Value* first = context_field(kWorkerScratch, b_.getPtrTy(), "workers");
-  Value* stride = context_field(kWorkerStride, b_.getInt64Ty(), "stride");
-  return base = b_.CreatePtrAdd(first, b_.CreateMul(worker_, stride), "own");
+/// Where one shared block lies. Both are loaded where the builder stands, in the function's entry.
+Value* Emitter::workspace(size_t index, const std::string& name) {
+  if (!workspaces_) workspaces_ = context_field(kWorkspaces, b_.getPtrTy(), "workspaces");
+  return b_.CreateLoad(b_.getPtrTy(), b_.CreateConstGEP1_64(b_.getPtrTy(), workspaces_, index), name);
 }
 
-size_t Emitter::new_alias_scope(const std::string& name, const Arena* arena, int64_t begin, int64_t end) {
+/// The scratch of the worker that runs this function.
+Value* Emitter::worker_scratch() {
+  if (worker_scratch_) return worker_scratch_;
+  check(worker_ != nullptr, "workers' scratch is used inside a parallel loop");
+  Value* first = context_field(kWorkerScratch, b_.getPtrTy(), "workers");
+  Value* stride = context_field(kWorkerStride, b_.getInt64Ty(), "stride");
+  return worker_scratch_ = b_.CreatePtrAdd(first, b_.CreateMul(worker_, stride), "own");
+}
+
+size_t Emitter::new_alias_scope(const std::string& name, const tir::ScratchBlock* block) {
   llvm::MDNode* scope = llvm::MDBuilder(b_.getContext()).createAnonymousAliasScope(kernel_.alias_domain, name);
-  alias_scopes_.push_back({.scope = scope, .arena = arena, .begin = begin, .end = end});
+  alias_scopes_.push_back({.scope = scope, .block = block});
   return alias_scopes_.size() - 1;
+}
+
+/// Blocks that are not needed together may share bytes, and a loop that is unrolled declares a block again.
+bool Emitter::may_overlap(const tir::ScratchBlock* a, const tir::ScratchBlock* b) const {
+  if (!a || !b) return false;
+  return a == b || a->end <= b->begin || b->end <= a->begin;
 }
 
 void Emitter::mark_alias(llvm::Instruction* access, size_t alias_scope) {
@@ -103,8 +106,7 @@ void Emitter::mark_alias(llvm::Instruction* access, size_t alias_scope) {
     std::vector<llvm::Metadata*> others;
     for (size_t i = 0; i < alias_scopes_.size(); ++i) {
       const AliasScope& other = alias_scopes_[i];
-      bool overlaps = own.arena && other.arena == own.arena && own.begin < other.end && other.begin < own.end;
-      if (i != alias_scope && !overlaps) others.push_back(other.scope);
+      if (i != alias_scope && !may_overlap(own.block, other.block)) others.push_back(other.scope);
     }
     own.noalias = llvm::MDNode::get(context, others);
     own.noalias_of = alias_scopes_.size();

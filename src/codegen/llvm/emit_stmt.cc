@@ -53,12 +53,9 @@ void Emitter::emit(const tir::Stmt& s) {
 
 void Emitter::emit_seq(const tir::Seq& seq) {
   size_t undo = undo_.size(), scopes = scopes_.size();
-  int64_t shared = kernel_.shared.mark(), worker = kernel_.worker.mark();
   for (const tir::Stmt& s : seq.stmts) emit(s);
   for (const tir::Stmt& s : seq.stmts)
     if (const auto* n = tir::as<tir::Allocate>(s)) registers_.erase(n->buffer->name);
-  kernel_.shared.release(shared);
-  kernel_.worker.release(worker);
   scopes_.resize(scopes);
   unbind(undo);
 }
@@ -75,8 +72,7 @@ void Emitter::emit_for(const tir::For& loop) {
     case ForKind::BlockY:
     case ForKind::BlockZ:
     case ForKind::Parallel: {
-      std::optional<tir::Range> trips = range(resolve(loop.extent));
-      bool serial = worker_ || lanes_ > 0 || (trips && trips->high <= 1);
+      bool serial = worker_ || lanes_ > 0 || !tir::runs_on_workers(loop);
       return serial ? emit_serial(loop) : emit_parallel(loop);
     }
   }
@@ -381,32 +377,28 @@ void Emitter::emit_masked_if(Value* condition, const tir::Stmt& then_case, const
 }
 
 void Emitter::emit_allocate(const tir::Buffer& buffer) {
-  int64_t elements = 1;
-  for (const Expr& extent : buffer->shape) {
-    const int64_t* k = tir::as_int(extent);
-    if (!k)
-      throw CompileError({.kind = ErrorKind::Unsupported,
-                          .code = "dynamic-allocation",
-                          .message = "buffer `" + buffer->name + "` has a shape that is not constant",
-                          .expected = "constant extents",
-                          .function = kernel_.function.name});
-    elements *= *k;
-  }
   if (buffer->scope == tir::Scope::Reg) {
+    Shape shape;
+    for (const Expr& extent : buffer->shape) shape.push_back(tir::int_value(extent));
     auto width = kernel_.register_widths.find(buffer->name);
     int64_t lanes = width == kernel_.register_widths.end() ? 1 : width->second;
     registers_.erase(buffer->name);
-    registers_.emplace(buffer->name, RegisterBuffer(arithmetic_.type(buffer->dtype), elements, lanes, lanes_));
+    registers_.emplace(buffer->name, RegisterBuffer(arithmetic_.type(buffer->dtype), element_count(shape), lanes, lanes_));
     return;
   }
-  bool own = worker_ && buffer->scope == tir::Scope::Local;
-  Arena& arena = own ? kernel_.worker : kernel_.shared;
-  int64_t bytes = elements * byte_size(buffer->dtype), begin = arena.allocate(bytes);
   llvm::IRBuilder<>::InsertPointGuard guard(b_);
-  Value* scratch = scratch_base(own);
   b_.SetInsertPoint(function_->getEntryBlock().getTerminator());
-  Value* base = begin ? b_.CreatePtrAdd(scratch, arithmetic_.integer(DType::I64, begin), buffer->name) : scratch;
-  declare_memory(buffer, base, new_alias_scope(buffer->name, &arena, begin, begin + bytes), false);
+  const tir::ScratchBlock* block = kernel_.scratch.worker_block(buffer->name);
+  Value* base = nullptr;
+  if (block) {
+    base = worker_scratch();
+    if (block->offset) base = b_.CreatePtrAdd(base, arithmetic_.integer(DType::I64, block->offset), buffer->name);
+  } else {
+    size_t index = kernel_.scratch.shared_index(buffer->name);
+    block = &kernel_.scratch.shared[index];
+    base = workspace(index, buffer->name);
+  }
+  declare_memory(buffer, base, new_alias_scope(buffer->name, block), false);
 }
 
 void Emitter::emit_constant(const tir::AllocateConst& constant) {
@@ -418,7 +410,7 @@ void Emitter::emit_constant(const tir::AllocateConst& constant) {
     global = new llvm::GlobalVariable(kernel_.module, data->getType(), true, llvm::GlobalValue::InternalLinkage, data, name);
     global->setAlignment(llvm::Align(64));
   }
-  declare_memory(constant.buffer, global, new_alias_scope(constant.buffer->name, nullptr, 0, 0), true);
+  declare_memory(constant.buffer, global, new_alias_scope(constant.buffer->name, nullptr), true);
 }
 
 }  // namespace tenon::codegen

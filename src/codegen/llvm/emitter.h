@@ -19,32 +19,21 @@
 #include "codegen/llvm/arithmetic.h"
 #include "codegen/llvm/registers.h"
 #include "tir/affine.h"
+#include "tir/scratch.h"
 #include "tir/stmt.h"
 
 namespace tenon::codegen {
-
-/// Scratch offsets, handed out like a stack; every block is a multiple of 64 bytes.
-class Arena {
- public:
-  int64_t allocate(int64_t bytes);
-  int64_t mark() const { return top_; }
-  void release(int64_t mark) { top_ = mark; }
-  int64_t peak() const { return peak_; }
-
- private:
-  int64_t top_ = 0, peak_ = 0;
-};
 
 /// What all LLVM functions of one kernel share.
 struct Kernel {
   llvm::Module& module;
   const tir::PrimFunc& function;
+  const tir::Scratch& scratch;
   ArithmeticOptions options;
   llvm::AttributeList attributes;
   int vector_registers = 16;
   llvm::MDNode* alias_domain = nullptr;
   std::map<std::string, int64_t, std::less<>> register_widths;
-  Arena shared, worker;
   int parallel_loops = 0;
 };
 
@@ -72,12 +61,11 @@ class Emitter {
     bool read_only = false;
   };
 
-  /// Bytes that no buffer outside `begin..end` of the same arena touches.
+  /// The accesses of one buffer.
   struct AliasScope {
     llvm::MDNode* scope = nullptr;
-    const Arena* arena = nullptr;  // null: a parameter or a constant
-    int64_t begin = 0, end = 0;
-    llvm::MDNode* noalias = nullptr;  // of the scopes disjoint with this one, the first `noalias_of`
+    const tir::ScratchBlock* block = nullptr;  // null: a parameter or a constant, which nothing else overlaps
+    llvm::MDNode* noalias = nullptr;           // of the scopes disjoint with this one, the first `noalias_of`
     size_t noalias_of = 0;
   };
 
@@ -129,8 +117,10 @@ class Emitter {
   Captures captures(const tir::For& loop);
   void emit_range_body(const Emitter& outer, const tir::For& loop, const Captures& captured);
   llvm::Value* context_field(int64_t offset, llvm::Type* type, const char* name);
-  llvm::Value* scratch_base(bool per_worker);
-  size_t new_alias_scope(const std::string& name, const Arena* arena, int64_t begin, int64_t end);
+  llvm::Value* workspace(size_t index, const std::string& name);
+  llvm::Value* worker_scratch();
+  bool may_overlap(const tir::ScratchBlock* a, const tir::ScratchBlock* b) const;
+  size_t new_alias_scope(const std::string& name, const tir::ScratchBlock* block);
   void mark_alias(llvm::Instruction* access, size_t alias_scope);
   void declare_memory(const tir::Buffer& buffer, llvm::Value* base, size_t alias_scope, bool read_only);
 
@@ -236,7 +226,7 @@ class Emitter {
   int vectors_loaded_ = 0;   // since loads were last forgotten
   int unrolled_around_ = 0;  // unrolled loops around the place that is emitted
   llvm::Value* sink_ = nullptr;
-  llvm::Value* scratch_[2] = {nullptr, nullptr};  // shared, per worker
+  llvm::Value *workspaces_ = nullptr, *worker_scratch_ = nullptr;
 };
 
 /// Throws: an index of a register buffer is not a constant.

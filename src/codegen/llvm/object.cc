@@ -70,16 +70,17 @@ class Compilation {
     module_.setPICLevel(llvm::PICLevel::BigPIC);
   }
 
-  KernelScratch add(const tir::PrimFunc& source) {
+  void add(const tir::PrimFunc& source) {
     tir::PrimFunc function = source;
     function.body = limit_unrolling(source.body);
+    tir::Scratch scratch = tir::scratch_of(function);
     Kernel kernel{.module = module_,
                   .function = function,
+                  .scratch = scratch,
                   .options = {.half_conversion = target_.has("f16c") || target_.has("neon")},
                   .attributes = attributes(),
                   .vector_registers = target_.machine.vector_registers};
     Emitter::emit_kernel(kernel);
-    return {kernel.shared.peak(), kernel.worker.peak()};
   }
 
   void add(std::span<const PackedWrapper> wrappers) { emit_packed_wrappers(module_, attributes(), wrappers); }
@@ -132,7 +133,7 @@ Object compile_object(std::span<const tir::PrimFunc* const> functions, const Tar
   Compilation compilation(target);
   Object object;
   for (const tir::PrimFunc* function : functions) {
-    object.scratch.push_back(compilation.add(*function));
+    compilation.add(*function);
     object.symbols.push_back(function->name);
   }
   object.bytes = compilation.emit(llvm::CodeGenFileType::ObjectFile);

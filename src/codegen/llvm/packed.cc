@@ -3,7 +3,7 @@
 //
 //   checks the number of arguments and each rule of each argument, one branch to a failure with its text for each,
 //   puts the data pointers one after the other, as kernels take them,
-//   asks for the kernel's shared scratch, calls it with a context, gives the scratch back,
+//   asks for one piece of memory for all the kernel's workspaces, calls it with a context, gives the memory back,
 //   returns the status that parallel loops left in the context.
 //
 // The context's parallel_for launches `run_task` on TVM's threads. A task allocates its scratch itself: the context says that
@@ -68,7 +68,7 @@ class PackedEmitter {
 
  private:
   // The fields of `context_type_`, of which the first five are tenon_kernel_context, and of `job_type_`.
-  enum ContextField { ParallelFor, SharedScratch, WorkerScratch, WorkerStride, Pool, TaskScratchBytes, Status };
+  enum ContextField { ParallelFor, Workspaces, WorkerScratch, WorkerStride, Pool, TaskScratchBytes, Status };
   enum JobField { Body, Closure, Extent, ScratchBytes };
 
   llvm::PointerType* ptr() { return b_.getPtrTy(); }
@@ -250,12 +250,17 @@ class PackedEmitter {
       shared = allocate(b_.getInt64(static_cast<uint64_t>(wrapper.scratch.shared_bytes)));
       require(b_.CreateIsNotNull(shared), subject_ + ": there is no memory for its workspace");
     }
+    Value* workspaces = b_.CreateAlloca(ptr(), b_.getInt32(static_cast<uint32_t>(wrapper.scratch.shared.size())), "workspaces");
+    for (size_t i = 0; i < wrapper.scratch.shared.size(); ++i) {
+      Value* offset = b_.getInt64(static_cast<uint64_t>(wrapper.scratch.shared[i].offset));
+      b_.CreateStore(b_.CreatePtrAdd(shared, offset), b_.CreateConstGEP1_64(ptr(), workspaces, i));
+    }
     store_field(context_type_, context, ParallelFor, parallel_for_);
-    store_field(context_type_, context, SharedScratch, shared);
+    store_field(context_type_, context, Workspaces, workspaces);
     store_field(context_type_, context, WorkerScratch, null());
     store_field(context_type_, context, WorkerStride, b_.getInt64(1));
     store_field(context_type_, context, Pool, null());
-    store_field(context_type_, context, TaskScratchBytes, b_.getInt64(static_cast<uint64_t>(wrapper.scratch.per_worker_bytes)));
+    store_field(context_type_, context, TaskScratchBytes, b_.getInt64(static_cast<uint64_t>(wrapper.scratch.worker_bytes)));
     store_field(context_type_, context, Status, b_.getInt32(0));
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr(), ptr()}, false);
     b_.CreateCall(module_.getOrInsertFunction(wrapper.kernel, type), {data, context});

@@ -87,7 +87,7 @@ class Writer {
   CSourceText run() {
     out_.source =
         "#include <math.h>\n#include <stdint.h>\n"
-        "struct context { void* parallel_for; uint8_t* shared_scratch; };\n";
+        "struct context { void* parallel_for; uint8_t* const* workspaces; };\n";
     out_.source += fmt::format("void region(void* const* args, struct context* context) __asm__(\"{}\");\n", region_.symbol);
     out_.source += "void region(void* const* args, struct context* context) {\n";
     for (uint32_t i = 0; i < function_.params.size(); ++i) declare({i}, true, argument());
@@ -135,7 +135,7 @@ class Writer {
   std::string scratch(ValueId v) {
     int64_t offset = out_.scratch_bytes, bytes = element_count(shape(v)) * byte_size(dtype(v));
     out_.scratch_bytes += (bytes + 63) / 64 * 64;
-    return fmt::format("(void*)(context->shared_scratch + {})", offset);
+    return fmt::format("(void*)(context->workspaces[0] + {})", offset);
   }
 
   void write(const Node& node) {
