@@ -74,7 +74,7 @@ def megabytes(memory):
 
 def arenas(folder, dumps):
     """What compiled models reserve; leaves their problems in `dumps`."""
-    lines = ["## Arenas of models", "", "Megabytes that `tenon compile` plans, kernel scratch included, and the lower bound of the same problem. The columns to the right leave out",
+    lines = ["## Arenas of models", "", "Megabytes that `tenon compile` plans, kernels' workspaces included, and the lower bound of the same problem. The columns to the right leave out",
              "results that overwrite operands, and the order that needs less memory.", "",
              "| model | buffers | arena | lower bound | `--no-in-place` | `--keep-order` | both |", "|---|---|---|---|---|---|---|"]
     for name, path, shapes in model_paths(folder):
