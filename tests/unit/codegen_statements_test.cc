@@ -177,6 +177,14 @@ constexpr Case kScratch[] = {
 };
 
 constexpr Case kRegisters[] = {
+    {"one_number_in_vectors_of_several_widths", R"(primfunc @f(x: f32[12], s: f32[1]) -> (y: f32[12]) {
+      for i = 0 extent 8 vectorized { y[i] = (x[i] * s[0]) } for j = 0 extent 4 vectorized { y[(j + 8)] = (x[(j + 8)] * s[0]) } })"},
+    {"halves_of_a_row", R"(primfunc @f(x: f32[21]) -> (y: f32[1]) {
+      alloc all: f32[8] reg alloc half: f32[4] reg alloc quarter: f32[2] reg
+      for a = 0 extent 8 vectorized { all[a] = x[a] } for b = 0 extent 8 vectorized { all[b] = (all[b] + x[(b + 8)]) }
+      for c = 0 extent 8 vectorized { if (c < 5) { all[c] = (all[c] + x[(c + 16)]) } }
+      for d = 0 extent 4 vectorized { half[d] = (all[d] + all[(d + 4)]) }
+      for e = 0 extent 2 vectorized { quarter[e] = (half[e] + half[(e + 2)]) } y[0] = (quarter[0] + quarter[1]) })"},
     {"accumulators_through_two_loops", R"(primfunc @f(x: f32[3,4,16]) -> (y: f32[16]) {
       alloc acc: f32[2,8] reg
       for i = 0 extent 2 unrolled { for l = 0 extent 8 vectorized { acc[i, l] = 0.0:f32 } }

@@ -26,7 +26,7 @@ Value* Emitter::splat(Value* value, int64_t lanes) {
   if (auto* constant = llvm::dyn_cast<llvm::Constant>(value))
     return llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(static_cast<unsigned>(lanes)), constant);
   Value*& known = splats_[value];
-  if (known && !hoisting_) return known;
+  if (known && !hoisting_ && lanes_of(known) == lanes) return known;
   auto count = static_cast<unsigned>(lanes);
   Value* vector = nullptr;
   if (value->getType()->isIntegerTy(1)) {  // as wide as the masks that narrow_comparison gives, so that they combine unpacked

@@ -72,8 +72,10 @@ bool mentions(const tir::Expr& e, const Names& names) {
   return found;
 }
 
-void record_width(std::map<std::string, int64_t, std::less<>>& widths, const tir::Buffer& buffer,
-                  const std::vector<tir::Expr>& indices, int64_t lanes, const Names& lane_names) {
+using Widths = std::map<std::string, int64_t, std::less<>>;
+
+void record_width(Widths& widths, const tir::Buffer& buffer, const std::vector<tir::Expr>& indices, int64_t lanes,
+                  const Names& lane_names) {
   if (buffer->scope != tir::Scope::Reg) return;
   bool dependent = std::ranges::any_of(indices, [&](const tir::Expr& index) { return mentions(index, lane_names); });
   if (!dependent) return;
@@ -84,7 +86,7 @@ void record_width(std::map<std::string, int64_t, std::less<>>& widths, const tir
 }  // namespace
 
 std::map<std::string, int64_t, std::less<>> register_widths(const tir::Stmt& body) {
-  std::map<std::string, int64_t, std::less<>> widths;
+  Widths stored, loaded;
   tir::visit(body, [&](const tir::Stmt& s) {
     const auto* loop = tir::as<tir::For>(s);
     if (!loop || loop->loop_kind != tir::ForKind::Vectorized) return;
@@ -92,13 +94,14 @@ std::map<std::string, int64_t, std::less<>> register_widths(const tir::Stmt& bod
     Names names = names_dependent_on(*loop);
     if (lanes < 2) return;
     tir::visit(loop->body, [&](const tir::Stmt& inner) {
-      if (const auto* n = tir::as<tir::Store>(inner)) record_width(widths, n->buffer, n->indices, lanes, names);
+      if (const auto* n = tir::as<tir::Store>(inner)) record_width(stored, n->buffer, n->indices, lanes, names);
     });
     tir::visit_exprs(loop->body, [&](const tir::Expr& e) {
-      if (const auto* n = tir::as<tir::Load>(e)) record_width(widths, n->buffer, n->indices, lanes, names);
+      if (const auto* n = tir::as<tir::Load>(e)) record_width(loaded, n->buffer, n->indices, lanes, names);
     });
   });
-  return widths;
+  stored.merge(loaded);
+  return stored;
 }
 
 std::set<std::string, std::less<>> names_dependent_on(const tir::For& loop) {

@@ -38,7 +38,8 @@ class RegisterBuffer {
 
 using Registers = std::map<std::string, RegisterBuffer, std::less<>>;
 
-/// For each Reg buffer of a function, the width that its vectorized accesses share (their greatest common divisor).
+/// For each Reg buffer of a function, the width that its vectorized stores share (their greatest common divisor), or its loads
+/// where none are vectorized: a part of a row is read by a shuffle.
 std::map<std::string, int64_t, std::less<>> register_widths(const tir::Stmt& body);
 /// The variables of a loop's body that differ between its iterations, its own included.
 std::set<std::string, std::less<>> names_dependent_on(const tir::For& loop);
