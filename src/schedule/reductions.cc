@@ -225,11 +225,12 @@ Stmt row_reduction_nest(const NestRequest& request) {
   if (steps.unit == 0 || steps.strided > 0) return {};
   const auto& [streams, lanes] = shape_of<RowReduction>(request, [&] {
     int64_t wide = lanes_for(request.target, probe);  // four independent chains hide the latency of the combining operation
-    return RowReduction{std::min<int64_t>(4, inner.extent / wide), wide};
+    int64_t vectors = 2 * inner.extent < wide ? 0 : std::max<int64_t>(1, inner.extent / wide);
+    return RowReduction{std::min<int64_t>(4, vectors), wide};
   });
   if (streams < 1 && !request.given) return {};
-  require_size(request.nest.stage, "lanes", lanes, inner.extent);
-  require_size(request.nest.stage, "streams", streams, inner.extent / lanes);
+  require_size(request.nest.stage, "lanes", lanes, 2 * inner.extent);
+  require_size(request.nest.stage, "streams", streams, std::max<int64_t>(1, inner.extent / lanes));
 
   std::vector<Stmt> all = update;
   all.insert(all.end(), body.epilogue.begin(), body.epilogue.end());
@@ -263,8 +264,9 @@ Stmt row_reduction_nest(const NestRequest& request) {
   Expr group = var(emission.names.fresh("group")), stream = var(emission.names.fresh("stream")), lane = lane_var();
   Expr position = (group * Expr(streams) + stream) * Expr(lanes) + lane;
   Stmt vector = for_loop(lane, 0, Expr(lanes), ForKind::Vectorized, update_at(position, partial, {stream, lane}));
-  steps_in.push_back(
-      for_loop(group, 0, Expr(groups), ForKind::Serial, for_loop(stream, 0, Expr(streams), ForKind::Unrolled, vector)));
+  if (groups > 0)
+    steps_in.push_back(
+        for_loop(group, 0, Expr(groups), ForKind::Serial, for_loop(stream, 0, Expr(streams), ForKind::Unrolled, vector)));
   if (int64_t left = vectors - groups * streams; left > 0) {
     Expr s = var(emission.names.fresh("stream")), l = lane_var();
     Expr p = (Expr(groups * streams) + s) * Expr(lanes) + l;
@@ -272,8 +274,9 @@ Stmt row_reduction_nest(const NestRequest& request) {
     steps_in.push_back(for_loop(s, 0, Expr(left), ForKind::Unrolled, v));
   }
   if (int64_t left = inner.extent - vectors * lanes; left > 0) {
-    Expr i = var(emission.names.fresh("rest"));
-    steps_in.push_back(for_loop(i, 0, Expr(left), ForKind::Serial, update_at(Expr(vectors * lanes) + i, total, {Expr(0)})));
+    Expr l = lane_var();
+    Stmt rest = if_then(lt(l, Expr(left)), update_at(Expr(vectors * lanes) + l, partial, {Expr(0), l}));
+    steps_in.push_back(for_loop(l, 0, Expr(lanes), ForKind::Vectorized, rest));
   }
 
   std::vector<Loop> outer_reduce;
@@ -290,9 +293,19 @@ Stmt row_reduction_nest(const NestRequest& request) {
     Stmt fold = store(partial, {Expr(0), l}, combined(load(partial, {Expr(0), l}), load(partial, {s + Expr(1), l})));
     point.push_back(for_loop(s, 0, Expr(streams - 1), ForKind::Unrolled, for_loop(l, 0, Expr(lanes), ForKind::Vectorized, fold)));
   }
+  Buffer row(partial);
+  int64_t width = lanes;
+  for (; width > 2 && width % 2 == 0; width /= 2) {  // a chain over the lanes would take the latency of one operation for each
+    Buffer half(BufferData{emission.names.fresh("half"), dtype, {Expr(1), Expr(width / 2)}, {}, Scope::Reg});
+    Expr l = lane_var();
+    Stmt fold = store(half, {Expr(0), l}, combined(load(row, {Expr(0), l}), load(row, {Expr(0), l + Expr(width / 2)})));
+    point.push_back(allocate(half));
+    point.push_back(for_loop(l, 0, Expr(width / 2), ForKind::Vectorized, fold));
+    row = half;
+  }
   Expr j = var(emission.names.fresh("lane"));
-  point.push_back(for_loop(j, 0, Expr(lanes), ForKind::Unrolled,
-                           store(total, {Expr(0)}, combined(load(total, {Expr(0)}), load(partial, {Expr(0), j})))));
+  point.push_back(for_loop(j, 0, Expr(width), ForKind::Unrolled,
+                           store(total, {Expr(0)}, combined(load(total, {Expr(0)}), load(row, {Expr(0), j})))));
   for (const Stmt& s : merged_all(body.epilogue))
     point.push_back(contract(substitute(s, {{as<Var>(body.carried[0])->name, load(total, {Expr(0)})}}), request.target));
   std::vector<Loop> loops;
