@@ -101,8 +101,9 @@ def microseconds(path, threads, runs):
     """The least time of all passes up to the scheduled module, by pass."""
     best = None
     for _ in range(runs):
-        out = subprocess.run([TENON, "compile", path, "--stop-after", "schedule", "--time-passes", "--threads", threads, "-o", "/dev/null"],
-                             capture_output=True, text=True)
+        with tempfile.TemporaryDirectory() as folder:
+            out = subprocess.run([TENON, "compile", path, "--stop-after", "schedule", "--time-passes", "--threads", threads,
+                                  "-o", folder + "/scheduled.tenon"], capture_output=True, text=True)
         if out.returncode:
             raise SystemExit(out.stderr)
         passes = {name: 1000 * float(ms) for ms, name in re.findall(r"([\d.]+) ms  (\S+)", out.stderr)}

@@ -2,6 +2,8 @@
 // External code generators of the public interface: regions as text and bytes on the outside, as IR on the inside.
 #include "api/external.h"
 
+#include <type_traits>
+
 #include "api/own_errors.h"
 #include "graph/text.h"
 #include "op/all_ops.h"
@@ -50,22 +52,22 @@ class Generator : public external::ExternalCodegen {
     std::string function = graph::print(alone, &constants), target = region.target.text();
     request.function = function;
     request.target = target;
-    ExternalAnswer given = answer(request);
+    ExternalAnswer given = own_code(fmt::format("@{}", request.symbol), [&] { return given_.compile(request); });
     return std::visit([&](auto& kind) { return inside(kind, constants); }, given);
   }
 
  private:
   /// An exception that refuses nothing is a mistake of the program; it says whose.
-  ExternalAnswer answer(const ExternalRegion& request) const {
+  template <class Work>
+  std::invoke_result_t<Work> own_code(std::string_view subject, const Work& work) const {
     try {
-      return own_errors(given_.name, [&] { return given_.compile(request); });
+      return own_errors(given_.name, work);
     } catch (const CompileError&) {
       throw;
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
-      throw InternalError(
-          fmt::format("external code generator `{}` failed on `@{}`: {}", given_.name, request.symbol, error.what()));
+      throw InternalError(fmt::format("external code generator `{}` failed on `{}`: {}", given_.name, subject, error.what()));
     }
   }
 
@@ -92,7 +94,7 @@ class Generator : public external::ExternalCodegen {
       }
       if (place.accepts)
         op.accepts = [this, accepts = place.accepts](const external::Candidate& candidate) {
-          return own_errors(given_.name, [&] { return accepts(outside(candidate)); });
+          return own_code(candidate.node.op->name, [&] { return accepts(outside(candidate)); });
         };
     }
     return out;

@@ -275,6 +275,9 @@ TEST_F(OwnGenerators, MayRefuseARegion) {
   EXPECT_TRUE(contains(failed.what(), "`own` failed on `@own_0`: a bug of mine")) << failed.what();
   EXPECT_TRUE(contains(failed.what(), "give it to the same program")) << failed.what();
   EXPECT_TRUE(fs::exists(folder_ / "dump/reproducer/module.tenon"));
+  auto accepts = [](const ExternalNode&) -> bool { throw std::runtime_error("another bug"); };
+  options.generators[0].patterns = {{"sums", {{{"add"}, accepts}}}};
+  EXPECT_TRUE(contains(error_of(options).what(), "`own` failed on `add`: another bug")) << error_of(options).what();
 }
 
 TEST_F(OwnGenerators, TwoBuildsOfOneProcessDoNotAffectEachOther) {
