@@ -148,7 +148,7 @@ class Linker {
     for (size_t i = 0; i < live_.steps.size(); ++i) {
       const Node& node = *live_.steps[i];
       const tir::PrimFunc& kernel = kernel_of(module_, node);
-      Step step{.kernel = kernel_index(kernel)};
+      Step step{.kernel = kernel_index(kernel), .inputs = static_cast<uint32_t>(node.inputs.size())};
       step.flops = attribute<double>(kernel.attrs, "flops", 0.0);
       step.label = node.name.empty() ? node.callee : node.name;
       std::vector<uint32_t> values;
@@ -172,7 +172,7 @@ class Linker {
       Argument output{Place::Output, i, 0, linked_.program.outputs[i].bytes()};
       if (places_[region] == Argument{Place::Output, i}) continue;
       ends_[region] = static_cast<int64_t>(linked_.program.steps.size()) + 1;
-      Step copy{.kernel = Step::kCopy, .copy_bytes = output.bytes};
+      Step copy{.kernel = Step::kCopy, .inputs = 1, .copy_bytes = output.bytes};
       copy.label = fmt::format("copy to output {}", linked_.program.outputs[i].name);
       copies_.emplace_back(linked_.program.steps.size(), output);
       add_step(std::move(copy), {value});

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "base/diagnostic.h"
 #include "base/hash.h"
@@ -16,27 +15,6 @@ namespace {
 constexpr uint64_t kGuard = 256;                                       // bytes of canaries before, between and behind blocks
 constexpr std::byte kPatterns[] = {std::byte{0xFF}, std::byte{0x41}};  // floats: NaN, 12.08
 constexpr std::byte kCanaries[] = {std::byte{0xFE}, std::byte{0x42}};
-
-/// A set of bytes.
-class Bytes {
- public:
-  void add(uint64_t begin, uint64_t end) {
-    auto next = ends_.upper_bound(begin);
-    if (next != ends_.begin() && std::prev(next)->second >= begin) --next;
-    for (; next != ends_.end() && next->first <= end; next = ends_.erase(next)) {
-      begin = std::min(begin, next->first);
-      end = std::max(end, next->second);
-    }
-    ends_.emplace(begin, end);
-  }
-  bool holds(uint64_t begin, uint64_t end) const {
-    auto next = ends_.upper_bound(begin);
-    return next != ends_.begin() && std::prev(next)->second >= end;
-  }
-
- private:
-  std::map<uint64_t, uint64_t> ends_;  // of each run of bytes, by its begin
-};
 
 bool overlap(const Argument& a, const Argument& b) {
   return a.place == b.place && a.index == b.index && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
@@ -97,26 +75,16 @@ std::byte* DebugMemory::address(size_t step, const Argument& argument) {
   return at(regions_[region]) + (argument.offset - program_.regions[region].offset);
 }
 
-/// Values are written once: what was written before a step is an operand of it, or what a result overwrites by plan, which then
-/// is an operand too and stands twice among the arguments.
+/// All but those that a result overwrites by plan.
 void DebugMemory::find_operands() {
-  std::vector<Bytes> regions(regions_.size() + 1), outputs(outputs_.size());
-  operands_.resize(program_.steps.size());
-  for (size_t step = 0; step < program_.steps.size(); ++step) {
-    const std::vector<Argument>& args = program_.steps[step].args;
-    auto written = [&](const Argument& a) -> Bytes& {
-      return a.place == Place::Output ? outputs[a.index] : regions[region_at(step, a)];
-    };
-    auto varies = [](const Argument& a) { return (a.place == Place::Arena || a.place == Place::Output) && a.bytes > 0; };
-    for (size_t k = 0; k < args.size(); ++k) {
-      bool overwritten = false;
-      for (size_t other = 0; other < args.size(); ++other) overwritten |= other != k && overlap(args[k], args[other]);
-      bool known = args[k].place == Place::Constant ||
-                   (varies(args[k]) && written(args[k]).holds(args[k].offset, args[k].offset + args[k].bytes));
-      if (known && !overwritten) operands_[step].push_back(k);
+  for (const Step& step : program_.steps) {
+    std::vector<size_t>& operands = operands_.emplace_back();
+    auto results = std::span(step.args).subspan(step.inputs);
+    for (size_t k = 0; k < step.inputs; ++k) {
+      const Argument& operand = step.args[k];
+      bool overwritten = std::any_of(results.begin(), results.end(), [&](const Argument& r) { return overlap(operand, r); });
+      if (operand.place != Place::Input && !overwritten) operands.push_back(k);  // inputs are looked at all together
     }
-    for (const Argument& a : args)
-      if (varies(a)) written(a).add(a.offset, a.offset + a.bytes);
   }
 }
 

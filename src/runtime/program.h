@@ -42,6 +42,7 @@ struct Step {
   static constexpr uint32_t kCopy = UINT32_MAX;
 
   uint32_t kernel = 0;               // index into `kernels`, or kCopy
+  uint32_t inputs = 0;               // how many of `args` the kernel reads; those behind are its results
   std::vector<Argument> args;        // inputs then outputs
   std::vector<Argument> workspaces;  // the kernel's (tenon/kernel.h), in arenas; those without bytes lie nowhere
   uint64_t copy_bytes = 0;

@@ -64,6 +64,7 @@ class Writer {
   }
   void put(const Step& step) {
     put<uint32_t>(step.kernel);
+    put<uint32_t>(step.inputs);
     put_all(step.args);
     put_all(step.workspaces);
     put<uint64_t>(step.copy_bytes);
@@ -131,6 +132,7 @@ class Reader {
   }
   void get(Step& step) {
     get(step.kernel);
+    get(step.inputs);
     get_all(step.args);
     get_all(step.workspaces);
     get(step.copy_bytes);
@@ -188,6 +190,7 @@ uint64_t room(const Program& program, const Argument& argument) {
 
 void check_step(const Program& program, const Step& step) {
   for (const Argument& argument : step.args) room(program, argument);
+  if (step.inputs > step.args.size()) damaged("more inputs than arguments");
   for (const Argument& workspace : step.workspaces)
     if (workspace != Argument{}) room(program, workspace);
   if (step.kernel != Step::kCopy) {

@@ -34,9 +34,9 @@ primfunc @far(x: f32[64], at: i64[2]) -> (y: f32[64]) {scheduled = true} {
 )";
 
 /// Runs the module with `far` writing its result at one index and reading its operand at another.
-void run(int64_t write_at, int64_t read_at, bool debug = true) {
+void run(int64_t write_at, int64_t read_at, bool debug = true, std::string_view text = kModule) {
   CompileOptions options;
-  graph::Module module = graph::parse("m.tenon", kModule, op::all_ops());
+  graph::Module module = graph::parse("m.tenon", text, op::all_ops());
   runtime::Session session(load(build(module, options)), {.threads = 2, .debug_memory = debug});
   std::vector<float> x(64);
   std::iota(x.begin(), x.end(), 1.0f);
@@ -77,6 +77,14 @@ TEST(DebugMemory, AWriteToAnOperandIsFound) {
   EXPECT_EQ(error.code, "memory-write");
   EXPECT_EQ(error.function, "far");
   EXPECT_NE(error.message.find("operand 0, `second`"), error.message.npos) << error.message;
+}
+
+TEST(DebugMemory, AWriteToAnOperandThatIsPassedTwiceIsFound) {
+  std::string twice(kModule);
+  twice.replace(twice.find("@far(%3, %1)"), 12, "@far(%3, %1, %3)");
+  twice.replace(twice.find("at: i64[2])"), 11, "at: i64[2], again: f32[64])");
+  EXPECT_NO_THROW(run(5, 7, true, twice));
+  EXPECT_EQ(error_of([&] { run(-128 + 5, 0, true, twice); }).code, "memory-write");
 }
 
 TEST(DebugMemory, AReadOfWhatIsNotAliveIsFound) {
