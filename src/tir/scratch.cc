@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A walk counts accesses; what is touched inside a statement of the sequence that declares a block keeps the block from that
-// statement's first access to its last. Points are then what is left of the count.
+// statement's first access to its last, or all through the loop that runs on workers around it. Points are then what is left of
+// the count.
 #include "tir/scratch.h"
 
 #include <algorithm>
@@ -64,9 +65,18 @@ class Walk {
     if (const auto* store = as<Store>(s)) touch(store->buffer->name);
     const auto* loop = as<For>(s);
     bool on_workers = loop && runs_on_workers(*loop);
+    size_t declared = out_.shared.size();
+    int64_t first = count_;
     on_workers_ += on_workers;
     for_each_child(s, [&](const Stmt& child) { stmt(child); }, [&](const Expr& e) { expr(e); });
     on_workers_ -= on_workers;
+    if (on_workers && on_workers_ == 0) keep_throughout(declared, first);
+  }
+
+  /// While one worker is in one iteration, others are anywhere in theirs: what all of them share, they share all the time.
+  void keep_throughout(size_t declared, int64_t first) {
+    for (auto b = out_.shared.begin() + static_cast<std::ptrdiff_t>(declared); b != out_.shared.end(); ++b)
+      if (b->begin < b->end) b->begin = first, b->end = count_;
   }
 
   void sequence(const Seq& seq) {

@@ -20,7 +20,8 @@ struct ScratchBlock {
 };
 
 /// Points are numbered from 0 in the order of execution, as few as tell apart which blocks are needed together. A block that is
-/// touched inside a loop is needed all through that loop, up to the one that holds its allocation.
+/// touched inside a loop is needed all through that loop, up to the one that holds its allocation; one that workers share, all
+/// through the loop that they run.
 struct Scratch {
   std::vector<ScratchBlock> shared;  // of a call, in the order of the text
   std::vector<ScratchBlock> worker;  // of each worker: scope `local` inside a loop that runs on workers

@@ -72,6 +72,18 @@ TEST(Scratch, WorkersHaveTheirOwnOnlyWhereSeveralRun) {
   EXPECT_EQ(text(s.shared), "t:64[0,1)@0 v:64[2,3)@0 w:64[3,4)@0");
 }
 
+TEST(Scratch, WhatWorkersShareIsNeededAllThroughTheirLoop) {
+  Scratch s = scratch(R"(alloc before: f32[16] before[0] = x[0]
+    for i = 0 extent 16 parallel {
+      alloc t: f32[16] alloc u: f64[16]
+      t[i] = (x[i] + before[0])
+      u[i] = cast<f64>(t[i])
+      for j = 0 extent 2 parallel { if (i < 3) { alloc v: f32[16,2] v[i, j] = x[i] y[i] = v[i, j] } }
+      y[i] = cast<f32>(u[i]) }
+    for k = 0 extent 16 { alloc after: f32[16] after[k] = x[k] y[k] = after[k] })");
+  EXPECT_EQ(text(s.shared), "before:64[0,1)@0 t:64[0,1)@64 u:128[0,1)@128 v:128[0,1)@256 after:64[1,2)@0");
+}
+
 TEST(Scratch, ABlockTakesTheLowestPlaceThatIsFree) {
   Scratch s = scratch(R"(alloc a: f32[16] alloc b: f32[16] alloc c: f32[16]
     a[0] = x[0] b[0] = a[0] c[0] = b[0]
