@@ -62,6 +62,7 @@ class Walk {
 
   void stmt(const Stmt& s) {
     if (const auto* seq = as<Seq>(s)) return sequence(*seq);
+    if (const auto* allocation = as<Allocate>(s)) return alone(*allocation->buffer);
     if (const auto* store = as<Store>(s)) touch(store->buffer->name);
     const auto* loop = as<For>(s);
     bool on_workers = loop && runs_on_workers(*loop);
@@ -77,6 +78,11 @@ class Walk {
   void keep_throughout(size_t declared, int64_t first) {
     for (auto b = out_.shared.begin() + static_cast<std::ptrdiff_t>(declared); b != out_.shared.end(); ++b)
       if (b->begin < b->end) b->begin = first, b->end = count_;
+  }
+
+  /// An allocation for the rest of no sequence.
+  void alone(const BufferData& buffer) {
+    if (declare(buffer)) open_.erase(buffer.name);
   }
 
   void sequence(const Seq& seq) {

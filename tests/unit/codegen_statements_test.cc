@@ -144,6 +144,9 @@ constexpr Case kBranches[] = {
 };
 
 constexpr Case kScratch[] = {
+    {"an_allocation_that_is_all_of_a_body", R"(primfunc @f(x: f32[6]) -> (y: f32[6]) {
+      for i = 0 extent 6 parallel { y[i] = x[i] if (x[i] < 0.0:f32) { alloc t: f32[6] } else { alloc r: f32[1] reg }
+        for j = 0 extent 2 { alloc u: f32[6] local } } })"},
     {"workspace_of_all_workers", R"(primfunc @f(x: f32[6,4]) -> (y: f32[6,4]) {
       alloc t: f32[6,4]
       for i = 0 extent 6 parallel { for j = 0 extent 4 { t[i, j] = (x[i, j] * 2.0:f32) } }

@@ -84,6 +84,14 @@ TEST(Scratch, WhatWorkersShareIsNeededAllThroughTheirLoop) {
   EXPECT_EQ(text(s.shared), "before:64[0,1)@0 t:64[0,1)@64 u:128[0,1)@128 v:128[0,1)@256 after:64[1,2)@0");
 }
 
+TEST(Scratch, AnAllocationMayBeAllThatABodyHolds) {
+  Scratch s = scratch(R"(if true { alloc t: f32[16] } else { alloc r: f32[1] reg }
+    for i = 0 extent 16 parallel { alloc u: f32[16] local }
+    y[0] = x[0])");
+  EXPECT_EQ(text(s.shared), "t:64[0,0)@0");
+  EXPECT_EQ(text(s.worker), "u:64[0,0)@0");
+}
+
 TEST(Scratch, ABlockTakesTheLowestPlaceThatIsFree) {
   Scratch s = scratch(R"(alloc a: f32[16] alloc b: f32[16] alloc c: f32[16]
     a[0] = x[0] b[0] = a[0] c[0] = b[0]

@@ -46,14 +46,18 @@ void Emitter::emit(const tir::Stmt& s) {
       const auto& n = *tir::as<tir::If>(s);
       return emit_if(n.condition, n.then_case, n.else_case);
     }
-    case tir::StmtKind::Allocate: return emit_allocate(tir::as<tir::Allocate>(s)->buffer);
+    case tir::StmtKind::Allocate: return;  // declares for the rest of its sequence: emit_seq
     case tir::StmtKind::AllocateConst: return emit_constant(*tir::as<tir::AllocateConst>(s));
   }
 }
 
 void Emitter::emit_seq(const tir::Seq& seq) {
   size_t undo = undo_.size(), scopes = scopes_.size();
-  for (const tir::Stmt& s : seq.stmts) emit(s);
+  for (const tir::Stmt& s : seq.stmts)
+    if (const auto* n = tir::as<tir::Allocate>(s))
+      emit_allocate(n->buffer);
+    else
+      emit(s);
   for (const tir::Stmt& s : seq.stmts)
     if (const auto* n = tir::as<tir::Allocate>(s)) registers_.erase(n->buffer->name);
   scopes_.resize(scopes);
