@@ -289,6 +289,7 @@ class Linker {
     Program& program = linked_.program;
     for (auto [region, buffer] : buffer_of_) places_[region] = place_of(buffer);
     for (auto [step, block, buffer] : workspaces_) {
+      if (linked_.problem.buffers[buffer].begin == linked_.problem.buffers[buffer].end) continue;  // nothing touches it
       Argument& workspace = program.steps[step].workspaces[block];
       workspace = place_of(buffer);
       workspace.bytes = static_cast<uint64_t>(linked_.problem.buffers[buffer].size);

@@ -275,6 +275,20 @@ TEST(Workspaces, AreBuffersOfTheProblemWithPointsInsideTheirStep) {
     if (region.name.starts_with("b.")) EXPECT_EQ(std::pair(region.begin, region.end), std::pair(uint64_t{1}, uint64_t{2}));
 }
 
+TEST(Workspaces, ThatNothingTouchesLieNowhere) {
+  std::string text(kStages);
+  text.replace(text.find("{MEMORY}"), 8, "{memory = \"n: fast@64\"}");
+  text.insert(text.find("    alloc t:"), "    alloc n: f32[64]\n    alloc none: f32[0]\n");
+  Linked linked = link(module_of(text), kTwoPools);
+  for (size_t step : {1, 2}) {
+    const std::vector<Argument>& workspaces = linked.program.steps[step].workspaces;
+    ASSERT_EQ(workspaces.size(), 5u);
+    EXPECT_EQ(workspaces[0], Argument{});
+    EXPECT_EQ(workspaces[1], Argument{});
+    for (size_t k : {2, 3, 4}) EXPECT_EQ(workspaces[k].bytes, 256u);
+  }
+}
+
 TEST(Workspaces, LieWhereTheirFunctionSays) {
   Linked linked = link(stages("t: fast@256, v: fast@256, u: slow@64"), kTwoPools);
   for (size_t step : {1, 2})
