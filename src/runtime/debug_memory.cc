@@ -44,6 +44,7 @@ DebugMemory::DebugMemory(const Program& program, uint64_t workers)
   for (const TensorSpec& spec : program.outputs) outputs_.push_back(next_block(spec.bytes(), spec.name));
   for (uint64_t w = 0; w < workers; ++w)
     workers_.push_back(next_block(program.worker_scratch_bytes, fmt::format("scratch of worker {}", w)));
+  find_workspaces();
   find_operands();
   worker_stride_ = workers > 1 ? workers_[1].offset - workers_[0].offset : 0;
   memory_ = MutableArray(DType::U8, {static_cast<int64_t>(end_ + kGuard)});
@@ -57,20 +58,32 @@ DebugMemory::Block DebugMemory::next_block(uint64_t bytes, std::string name) {
 
 void DebugMemory::fill(const Block& block) { std::memset(at(block), static_cast<int>(pattern_), block.bytes); }
 
-/// The smallest: workspaces of a step that are needed one after the other may lie inside one another.
 size_t DebugMemory::region_at(size_t step, const Argument& argument) const {
-  size_t found = regions_.size();
   for (size_t i = 0; i < program_.regions.size(); ++i) {
     const Region& r = program_.regions[i];
     bool alive = r.begin <= step && step < r.end && r.arena == argument.index;
     bool inside = r.offset <= argument.offset && argument.offset + std::max<uint64_t>(argument.bytes, 1) <= r.offset + r.bytes;
-    if (alive && inside && (found == regions_.size() || r.bytes < program_.regions[found].bytes)) found = i;
+    if (alive && inside) return i;
   }
-  return found;
+  return regions_.size();
 }
 
-std::byte* DebugMemory::address(size_t step, const Argument& argument) {
-  size_t region = region_at(step, argument);
+/// Those of a step that are needed one after the other may lie in the same bytes of an arena, each a region of its own.
+void DebugMemory::find_workspaces() {
+  for (size_t step = 0; step < program_.steps.size(); ++step) {
+    std::vector<size_t>& found = workspaces_.emplace_back();
+    for (const Argument& w : program_.steps[step].workspaces) {
+      auto own = [&](const Region& r) {
+        return r.begin == step && r.end == step + 1 && r.arena == w.index && r.offset == w.offset && r.bytes == w.bytes;
+      };
+      size_t region = 0;
+      while (region < regions_.size() && (!own(program_.regions[region]) || std::ranges::count(found, region) > 0)) ++region;
+      found.push_back(region);
+    }
+  }
+}
+
+std::byte* DebugMemory::address(const Argument& argument, size_t region) {
   if (region == regions_.size()) return nullptr;  // nothing to hold
   return at(regions_[region]) + (argument.offset - program_.regions[region].offset);
 }
@@ -145,8 +158,7 @@ void DebugMemory::check_regions(size_t step) {
   std::vector<bool> own(regions_.size() + 1);
   for (const Argument& argument : program_.steps[step].args)
     if (argument.place == Place::Arena) own[region_at(step, argument)] = true;
-  for (const Argument& workspace : program_.steps[step].workspaces)
-    if (workspace.bytes > 0) own[region_at(step, workspace)] = true;
+  for (size_t region : workspaces_[step]) own[region] = true;
   for (size_t i = 0; i < regions_.size(); ++i) {
     Block& block = regions_[i];
     if (!own[i] && !block.holds && first_other(at(block), block.bytes, pattern_) < block.bytes)

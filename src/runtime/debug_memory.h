@@ -20,7 +20,11 @@ class DebugMemory {
   DebugMemory(const Program& program, uint64_t workers);
 
   /// Where an argument in an arena lies at a step.
-  std::byte* address(size_t step, const Argument& argument);
+  std::byte* address(size_t step, const Argument& argument) { return address(argument, region_at(step, argument)); }
+  /// Where one of the step's workspaces lies, which overlaps no other.
+  std::byte* workspace(size_t step, size_t index) {
+    return address(program_.steps[step].workspaces[index], workspaces_[step][index]);
+  }
   std::byte* output(size_t index) { return at(outputs_[index]); }
   std::byte* worker_scratch() { return at(workers_[0]); }
   /// From one worker's scratch to the next one's.
@@ -47,6 +51,8 @@ class DebugMemory {
   Block next_block(uint64_t bytes, std::string name);
   void fill(const Block& block);
   size_t region_at(size_t step, const Argument& argument) const;
+  std::byte* address(const Argument& argument, size_t region);
+  void find_workspaces();
   void find_operands();
   uint64_t hash_of_argument(size_t step, size_t k, void* const* args) const;
   std::string name_of(size_t step, const Argument& argument) const;
@@ -63,9 +69,10 @@ class DebugMemory {
   std::vector<Block> regions_, outputs_, workers_;
   uint64_t worker_stride_;
   MutableArray memory_;
-  std::vector<std::vector<size_t>> ending_;    // by step, the regions that hold nothing after it
-  std::vector<std::vector<size_t>> operands_;  // by step, the arguments that it may not change
-  std::vector<uint64_t> operand_hashes_;       // of the step that runs
+  std::vector<std::vector<size_t>> ending_;      // by step, the regions that hold nothing after it
+  std::vector<std::vector<size_t>> workspaces_;  // by step, the region of each of its workspaces
+  std::vector<std::vector<size_t>> operands_;    // by step, the arguments that it may not change
+  std::vector<uint64_t> operand_hashes_;         // of the step that runs
   std::byte pattern_{}, canary_{};
   bool first_ = true;
   uint64_t inputs_hash_ = 0;

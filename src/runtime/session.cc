@@ -147,7 +147,9 @@ void Session::State::resolve() {
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
     for (const Argument& argument : step.args) args[next++] = address(i, argument);
-    for (const Argument& workspace : step.workspaces) workspaces[next_workspace++] = static_cast<uint8_t*>(address(i, workspace));
+    for (size_t k = 0; k < step.workspaces.size(); ++k)
+      workspaces[next_workspace++] =
+          debug ? reinterpret_cast<uint8_t*>(debug->workspace(i, k)) : static_cast<uint8_t*>(address(i, step.workspaces[k]));
   }
   resolved = true;
 }

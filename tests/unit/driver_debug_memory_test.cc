@@ -92,5 +92,43 @@ TEST(DebugMemory, AReadOfWhatIsNotAliveIsFound) {
   EXPECT_EQ(error_of([] { run(5, 64); }).code, "memory-read") << "behind the operand";
 }
 
+/// Two blocks of one kernel, of which the second is needed once the first is not, so that a plan puts both in the same bytes. The
+/// second is read at `at` and holds one element.
+constexpr std::string_view kTwoBlocks = R"(module {opt_level = 3, stage = "schedule"}
+fn @main(%0: f32[64] "x", %1: i64[1] "at") -> ("y") {
+  %2 = call_lowered @blocks(%0, %1) : f32[64] "blocks"
+  return %2
+}
+primfunc @blocks(x: f32[64], at: i64[1]) -> (y: f32[64]) {scheduled = true} {
+  alloc t: f32[64]
+  alloc u: f32[64]
+  for i = 0 extent 64 { t[i] = (x[i] + 1.0:f32) }
+  for j = 0 extent 64 { y[j] = t[(63 - j)] }
+  u[5] = x[0]
+  y[0] = u[(0 + at[0])]
+}
+)";
+
+TEST(DebugMemory, BlocksOfOneKernelInTheSameBytesAreToldApart) {
+  CompileOptions options;
+  Built built = build(graph::parse("m.tenon", kTwoBlocks, op::all_ops()), options);
+  ASSERT_EQ(built.program.steps.size(), 1u);
+  ASSERT_EQ(built.program.steps[0].workspaces.size(), 2u);
+  ASSERT_EQ(built.program.steps[0].workspaces[0], built.program.steps[0].workspaces[1]);
+  std::shared_ptr<const runtime::Executable> executable = load(std::move(built));
+  auto run_at = [&](int64_t at) {
+    runtime::Session session(executable, {.debug_memory = true});
+    session.set_input("x", array_of<float>(DType::F32, {64}, std::vector<float>(64, 3)));
+    session.set_input("at", array_of<int64_t>(DType::I64, {1}, {at}));
+    session.run();
+    EXPECT_EQ(session.output(0).read<float>(0), 3.0f);
+    EXPECT_EQ(session.output(0).read<float>(1), 4.0f);
+  };
+  EXPECT_NO_THROW(run_at(5));
+  Diagnostic error = error_of([&] { run_at(6); });
+  EXPECT_EQ(error.code, "memory-read") << "an element that only `t` wrote";
+  EXPECT_EQ(error.function, "blocks");
+}
+
 }  // namespace
 }  // namespace tenon::driver
