@@ -191,8 +191,11 @@ uint64_t room(const Program& program, const Argument& argument) {
 void check_step(const Program& program, const Step& step) {
   for (const Argument& argument : step.args) room(program, argument);
   if (step.inputs > step.args.size()) damaged("more inputs than arguments");
-  for (const Argument& workspace : step.workspaces)
-    if (workspace != Argument{}) room(program, workspace);
+  for (const Argument& workspace : step.workspaces) {
+    if (workspace == Argument{}) continue;
+    if (workspace.place != Place::Arena) damaged("a workspace that lies in no arena");
+    room(program, workspace);
+  }
   if (step.kernel != Step::kCopy) {
     if (step.kernel >= program.kernels.size()) damaged("an unknown kernel");
     return;

@@ -175,11 +175,23 @@ TEST(Serialize, RefusesEveryTruncationAndWildIndices) {
     return error_of([&] { deserialize(std::as_bytes(std::span(text))); }).code;
   };
   Program kernel = sample_program(), input = sample_program(), arena = sample_program(), copy = sample_program();
+  Program outside = sample_program(), too_long = sample_program(), no_arena = sample_program(), in_output = sample_program();
+  Program nowhere = sample_program();
   kernel.steps[0].kernel = 2;
   input.steps[0].args[0].index = 1;
   arena.steps[0].args[1].offset = 8193;
   copy.steps[2].copy_bytes = 4001;
-  for (const Program& program : {kernel, input, arena, copy}) EXPECT_EQ(refused(program), "artifact-damaged");
+  outside.steps[1].workspaces[0].offset = 8193;
+  too_long.steps[1].workspaces[0].bytes = 4097;
+  no_arena.steps[1].workspaces[0].index = 1;
+  in_output.steps[1].workspaces[0] = {Place::Output, 0, 0};
+  for (const Program& program : {kernel, input, arena, copy, outside, too_long, no_arena, in_output})
+    EXPECT_EQ(refused(program), "artifact-damaged");
+  nowhere.arenas.clear();  // what a kernel does not touch needs no arena
+  nowhere.steps[0].args[1] = nowhere.steps[1].args[0] = {Place::Output, 0};
+  nowhere.steps[1].workspaces[0] = {};
+  std::string text = serialize(nowhere);
+  EXPECT_EQ(deserialize(std::as_bytes(std::span(text))).steps, nowhere.steps);
 }
 
 class SampleSession : public testing::Test {
