@@ -13,6 +13,7 @@
 #include "graph/text.h"
 #include "link/link.h"
 #include "op/all_ops.h"
+#include "runtime/serialize.h"
 #include "runtime/session.h"
 #include "support/long_run.h"
 #include "support/memory_problem.h"
@@ -302,6 +303,9 @@ void expect_runs(const Case& c, uint64_t seed, const Variant& v) {
   EXPECT_EQ(testing::fault_of(built.problem, built.plan), "");
   EXPECT_TRUE(testing::is_free_of_overlaps(built.problem, built.plan));
   expect_places_apart(built.program, module.prim_funcs);
+  std::string bytes = runtime::serialize(built.program);
+  runtime::Program read = runtime::deserialize(std::as_bytes(std::span(bytes)));
+  EXPECT_TRUE(read.steps == built.program.steps && read.regions == built.program.regions);
   std::shared_ptr<const runtime::Executable> executable = driver::load(std::move(built));
   for (int threads : {1, 3})
     for (bool debug : {false, true}) {
