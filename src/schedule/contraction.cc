@@ -490,6 +490,16 @@ void Contraction::take_blocks(const ContractionNest& nest) {
   window_->steps = window_steps(tiles);
 }
 
+/// A model's weights seldom stay in a cache from one run to the next, and then the first use of a panel waits for memory; where
+/// there are many uses that does not matter.
+bool Contraction::worth_prefetching() const {
+  constexpr int64_t kLarge = 256 << 10, kMostUses = 64;
+  const Operand* o = constant_operand();
+  int64_t uses = o == &v_ ? b_chunk_ : v_chunk_;
+  if (!o || uses > kMostUses || (o == &v_ && uses == 1)) return false;  // a panel of V that is used once is one long stream
+  return product(outer_axes(*o)) * o->tiles() * depth() * o->width * byte_size(o->value->dtype) >= kLarge;
+}
+
 void Contraction::note_decisions() const {
   ContractionNest shape{.lanes_lie = lanes_,
                         .rows = tile_.rows,
@@ -497,7 +507,8 @@ void Contraction::note_decisions() const {
                         .lanes = tile_.lanes,
                         .block = block_steps_,
                         .v_tiles = v_chunk_,
-                        .b_tiles = b_chunk_};
+                        .b_tiles = b_chunk_,
+                        .prefetch = worth_prefetching()};
   shape.v = v_.param >= 0 ? Storage::Constant : v_.at_run_time ? Storage::PerTile : Storage::InPlace;
   shape.b = b_.param >= 0   ? Storage::Constant
             : b_.of_job     ? Storage::PerJob

@@ -130,7 +130,10 @@ class Contraction {
   void repack(Operand& operand);
   Stmt pack_tile(const Operand& operand, const Expr& tile);
   Stmt tile_body(const Expr& v_tile, const Expr& v_slot, const Expr& b_tile, const Expr& b_slot);
-  Stmt products(const VarMap& place, const Expr& v_tile, const Expr& b_tile);
+  Stmt products(const VarMap& place, const Expr& v_tile, const Expr& b_tile, const Expr& b_slot);
+  const Operand* constant_operand() const { return v_.param >= 0 ? &v_ : b_.param >= 0 ? &b_ : nullptr; }
+  bool worth_prefetching() const;
+  std::vector<Stmt> prefetch_panel(const Expr& step, const Expr& v_tile, const Expr& b_tile, const Expr& b_slot);
   std::vector<Stmt> place_tile(const Operand& operand, const Expr& tile, VarMap& place);
   Expr element(const Operand& operand, const Expr& slot, const Expr& offset) const;
   Stmt over_accumulator(const std::function<Stmt(const Expr& row, const Expr& vector, const Expr& lane)>& body,

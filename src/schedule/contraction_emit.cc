@@ -135,8 +135,23 @@ Stmt Contraction::over_accumulator(const std::function<Stmt(const Expr&, const E
   return in_loops(loops, body(row, vector, lane));
 }
 
+/// Brings the next panel of the constant operand near. One of V is used by all tiles of B in turn, so that each step of each
+/// brings a part; one of B is left after one tile.
+std::vector<Stmt> Contraction::prefetch_panel(const Expr& step, const Expr& v_tile, const Expr& b_tile, const Expr& b_slot) {
+  std::vector<Stmt> out;
+  const Operand* o = constant_operand();
+  if (!o || !std::get<ContractionNest>(request_.nest.shape).prefetch) return out;
+  int64_t steps = block_steps_ * step_depth(), line = 64 / byte_size(o->value->dtype);
+  int64_t part = o == &v_ ? (o->width + b_chunk_ - 1) / b_chunk_ : o->width;
+  auto [tile, use] = o == &v_ ? std::pair(v_tile, b_slot) : std::pair(b_tile, Expr(0));
+  Expr next = (block_ + Expr(1)) * Expr(steps * o->width);
+  for (int64_t i = 0; i < part; i += line)
+    out.push_back(prefetch(o->packed, {element(*o, tile, next + (use * Expr(steps) + step) * Expr(part) + Expr(i))}));
+  return out;
+}
+
 /// acc += b * v over the reduce points of one block.
-Stmt Contraction::products(const VarMap& place, const Expr& v_tile, const Expr& b_tile) {
+Stmt Contraction::products(const VarMap& place, const Expr& v_tile, const Expr& b_tile, const Expr& b_slot) {
   std::vector<Loop> loops;
   VarMap at = place;
   Expr whole(0), local(0);
@@ -174,13 +189,15 @@ Stmt Contraction::products(const VarMap& place, const Expr& v_tile, const Expr& 
   };
   auto step = [&](const Expr& row, const Expr& vector, const Expr& lane) {
     std::vector<Stmt> stmts;
-    Expr b = operand_at(b_, b_tile, row, stmts);
+    Expr b = operand_at(b_, b_.of_job ? b_slot : b_tile, row, stmts);
     Expr v = operand_at(v_, v_.at_run_time ? Expr(0) : v_tile, vector * Expr(tile_.lanes) + lane, stmts);
     Expr sum = load(acc_, {row, vector, lane}) + b * v;
     stmts.push_back(store(acc_, {row, vector, lane}, contract(sum, request_.target)));
     return in_scope(std::move(stmts));
   };
-  return in_loops(loops, over_accumulator(step, tile_.vectors > tile_.rows));
+  std::vector<Stmt> body = prefetch_panel(local, v_tile, b_tile, b_slot);
+  body.push_back(over_accumulator(step, tile_.vectors > tile_.rows));
+  return in_loops(loops, seq(std::move(body)));
 }
 
 Stmt Contraction::tile_body(const Expr& v_tile, const Expr& v_slot, const Expr& b_tile, const Expr& b_slot) {
@@ -225,7 +242,7 @@ Stmt Contraction::tile_body(const Expr& v_tile, const Expr& v_slot, const Expr& 
     finish = if_then(eq(block_, Expr(blocks_ - 1)), finish, keep);
   }
   out.push_back(start);
-  out.push_back(products(place, v_tile, b_.of_job ? b_slot : b_tile));
+  out.push_back(products(place, v_tile, b_tile, b_slot));
   out.push_back(finish);
   return in_scope(std::move(out));
 }

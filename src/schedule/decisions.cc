@@ -60,6 +60,7 @@ void each_argument(ContractionNest& nest, F&& f) {
   f("b_tiles", nest.b_tiles);
   f("window", nest.window);
   f("window_lanes", nest.window_lanes);
+  f("prefetch", nest.prefetch);
 }
 
 template <class Shape>

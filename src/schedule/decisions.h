@@ -57,6 +57,7 @@ struct ContractionNest {
   int64_t v_tiles = 1, b_tiles = 1;  // of one job
   std::string window;                // the stage of whose rows each job computes what it reads; empty: none
   int64_t window_lanes = 1;          // of the nest that computes them
+  bool prefetch = false;             // the next panel of the constant operand is brought near while one is used
 };
 
 struct Nest {

@@ -130,7 +130,7 @@ const std::vector<Primitive>& primitives() {
       {"compute_inline BLOCK", [](const PrimFunc& f, Arguments& a) { return step::compute_inline(f, a.name(0)); }},
       {"construct [fma=yes]", construct_nests},
       {"contraction BLOCK [epilogue=BLOCK] [lie=along|across] [rows=N] [vectors=N] [lanes=N] [v=STORAGE] [b=STORAGE] [block=N] "
-       "[v_tiles=N] [b_tiles=N] [window=BLOCK] [window_lanes=N] [worker=LOOP]",
+       "[v_tiles=N] [b_tiles=N] [window=BLOCK] [window_lanes=N] [prefetch=yes] [worker=LOOP]",
        note_nest},
       {"decompose_reduction BLOCK LOOP",
        [](const PrimFunc& f, Arguments& a) { return step::decompose_reduction(f, a.name(0), a.name(1)); }},

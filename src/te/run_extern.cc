@@ -68,6 +68,7 @@ class ExternRunner {
         compile_values(step, {std::span(&n->value, 1), n->indices});
         break;
       }
+      case StmtKind::Prefetch: break;
       case StmtKind::Let:
         compile_value(step, as<tir::Let>(s)->value);
         compiler_.bind(var_name(as<tir::Let>(s)->var), step.registers[0]);
@@ -138,6 +139,7 @@ class ExternRunner {
         return;
       }
       case StmtKind::Block:
+      case StmtKind::Prefetch:
       case StmtKind::Let:
       case StmtKind::Allocate:
       case StmtKind::AllocateConst: return;

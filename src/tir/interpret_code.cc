@@ -177,6 +177,7 @@ class CodeCompiler {
         i.first_index = first;
         return;
       }
+      case StmtKind::Prefetch: return;
       case StmtKind::Let: variables_[as<Var>(as<Let>(s)->var)->name] = expression(as<Let>(s)->value); return;
       case StmtKind::If: return conditional(*as<If>(s));
       case StmtKind::Allocate:

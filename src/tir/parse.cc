@@ -65,6 +65,8 @@ class FunctionParser : ExprParser {
   Stmt let_statement();
   Stmt allocate_const_statement();
   Stmt store_statement(const Token& name);
+  Stmt prefetch_statement();
+  std::vector<Expr> indices_of(const Token& name, const Buffer& target);
 
   const ConstantBytes& constants_;
   ErrorList errors_;
@@ -231,6 +233,7 @@ Stmt FunctionParser::statement() {
   if (cursor_.at("[")) return store_statement(first);
   if (first.text == "for") return loop();
   if (first.text == "block") return block_statement();
+  if (first.text == "prefetch") return prefetch_statement();
   if (first.text == "let") return let_statement();
   if (first.text == "if") return conditional();
   if (first.text == "alloc") return allocate(declaration());
@@ -348,13 +351,25 @@ Stmt FunctionParser::allocate_const_statement() {
 
 Stmt FunctionParser::store_statement(const Token& name) {
   Buffer target = buffer(name);
+  std::vector<Expr> indices = indices_of(name, target);
+  cursor_.expect("=");
+  return store(target, std::move(indices), expr_of(target->dtype, "the value"));
+}
+
+/// `prefetch x[(i + 64)]`
+Stmt FunctionParser::prefetch_statement() {
+  Token name = name_token("a buffer");
+  Buffer target = buffer(name);
+  return prefetch(target, indices_of(name, target));
+}
+
+std::vector<Expr> FunctionParser::indices_of(const Token& name, const Buffer& target) {
   cursor_.expect("[");
   std::vector<Expr> indices = indices_until("]");
   if (indices.size() != target.rank())
     throw CompileError(cursor_.error(name, "rank-mismatch", fmt::format("`{}` has {} indices", name.text, indices.size()),
                                      fmt::format("one for each of its {} axes", target.rank())));
-  cursor_.expect("=");
-  return store(target, std::move(indices), expr_of(target->dtype, "the value"));
+  return indices;
 }
 
 /// Expressions over given variables, which `declare` may add to.

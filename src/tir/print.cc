@@ -170,6 +170,12 @@ class Printer {
         line(indent, text);
         return;
       }
+      case StmtKind::Prefetch: {
+        std::string text = "prefetch " + as<Prefetch>(s)->buffer->name + '[';
+        put_list(text, as<Prefetch>(s)->indices);
+        line(indent, text + ']');
+        return;
+      }
       case StmtKind::Let: {
         const auto* n = as<Let>(s);
         line(indent, fmt::format("let {}: {} = {}", print(n->var), name(n->var->dtype), print(n->value)));

@@ -37,6 +37,7 @@ void Stmt::destroy(const StmtNode* node) {
     case StmtKind::For: delete static_cast<const For*>(node); return;
     case StmtKind::Block: delete static_cast<const Block*>(node); return;
     case StmtKind::Store: delete static_cast<const Store*>(node); return;
+    case StmtKind::Prefetch: delete static_cast<const Prefetch*>(node); return;
     case StmtKind::Let: delete static_cast<const Let*>(node); return;
     case StmtKind::If: delete static_cast<const If*>(node); return;
     case StmtKind::Allocate: delete static_cast<const Allocate*>(node); return;
@@ -80,6 +81,11 @@ Stmt store(const Buffer& buffer, std::vector<Expr> indices, const Expr& value) {
   check(indices.size() == buffer.rank(), "a store has one index for each axis of its buffer");
   check(value->dtype == buffer->dtype, "a store keeps the buffer's dtype");
   return make_node<Store>(buffer, std::move(indices), value);
+}
+
+Stmt prefetch(const Buffer& buffer, std::vector<Expr> indices) {
+  check(indices.size() == buffer.rank(), "a prefetch has one index for each axis of its buffer");
+  return make_node<Prefetch>(buffer, std::move(indices));
 }
 
 Stmt let(const Expr& v, const Expr& value) {
@@ -141,6 +147,10 @@ bool structural_equal(const Stmt& a, const Stmt& b) {
       return structural_equal(x->buffer, y->buffer) && all_equal(x->indices, y->indices, equal_expr) &&
              structural_equal(x->value, y->value);
     }
+    case StmtKind::Prefetch: {
+      const auto *x = as<Prefetch>(a), *y = as<Prefetch>(b);
+      return structural_equal(x->buffer, y->buffer) && all_equal(x->indices, y->indices, equal_expr);
+    }
     case StmtKind::Let:
       return structural_equal(as<Let>(a)->var, as<Let>(b)->var) && structural_equal(as<Let>(a)->value, as<Let>(b)->value);
     case StmtKind::If: {
@@ -196,6 +206,7 @@ void for_each_child(const Stmt& s, function_ref<void(const Stmt&)> on_stmt, func
       exprs(as<Store>(s)->indices);
       on_expr(as<Store>(s)->value);
       return;
+    case StmtKind::Prefetch: exprs(as<Prefetch>(s)->indices); return;
     case StmtKind::Let: on_expr(as<Let>(s)->value); return;
     case StmtKind::If:
       on_expr(as<If>(s)->condition);
@@ -257,6 +268,10 @@ Stmt map_children(const Stmt& s, function_ref<Stmt(const Stmt&)> on_stmt, functi
       auto indices = map_list(n->indices, on_expr);
       Expr value = expr(n->value);
       return changed || indices ? store(n->buffer, indices ? std::move(*indices) : n->indices, value) : s;
+    }
+    case StmtKind::Prefetch: {
+      auto indices = map_list(as<Prefetch>(s)->indices, on_expr);
+      return indices ? prefetch(as<Prefetch>(s)->buffer, std::move(*indices)) : s;
     }
     case StmtKind::Let: {
       Expr value = expr(as<Let>(s)->value);
@@ -330,6 +345,11 @@ Stmt replace_buffers(const Stmt& s, const BufferMap& buffers) {
       const auto* n = as<Store>(mapped);
       Buffer b = replaced(n->buffer);
       return b.same_as(n->buffer) ? mapped : store(b, n->indices, n->value);
+    }
+    case StmtKind::Prefetch: {
+      const auto* n = as<Prefetch>(mapped);
+      Buffer b = replaced(n->buffer);
+      return b.same_as(n->buffer) ? mapped : prefetch(b, n->indices);
     }
     case StmtKind::Allocate: {
       Buffer b = replaced(as<Allocate>(mapped)->buffer);

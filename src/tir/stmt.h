@@ -14,7 +14,7 @@
 
 namespace tenon::tir {
 
-enum class StmtKind : uint8_t { Seq, For, Block, Store, Let, If, Allocate, AllocateConst };
+enum class StmtKind : uint8_t { Seq, For, Block, Store, Prefetch, Let, If, Allocate, AllocateConst };
 
 class Stmt;
 struct StmtNode {
@@ -121,6 +121,13 @@ struct Store : StmtNode {
   Expr value;
 };
 
+/// Brings the memory around an element near. It changes nothing, and the element may lie outside of the buffer.
+struct Prefetch : StmtNode {
+  static constexpr auto kKind = StmtKind::Prefetch;
+  Buffer buffer;
+  std::vector<Expr> indices;
+};
+
 /// Names a value for the rest of the enclosing Seq.
 struct Let : StmtNode {
   static constexpr auto kKind = StmtKind::Let;
@@ -161,6 +168,7 @@ Stmt for_loop(const Expr& var, const Expr& min, const Expr& extent, ForKind kind
 Stmt block(std::string name, std::vector<IterVar> iters, std::vector<Region> reads, std::vector<Region> writes, const Stmt& init,
            const Stmt& body);
 Stmt store(const Buffer& buffer, std::vector<Expr> indices, const Expr& value);
+Stmt prefetch(const Buffer& buffer, std::vector<Expr> indices);
 Stmt let(const Expr& var, const Expr& value);
 Stmt if_then(const Expr& condition, const Stmt& then_case, const Stmt& else_case = {});
 Stmt allocate(const Buffer& buffer);

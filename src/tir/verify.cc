@@ -37,6 +37,7 @@ class Verifier {
   void leave_scope(size_t mark);
   void expr(const Expr& e);
   void exprs(const std::vector<Expr>& list);
+  void indices(const Buffer& buffer, const std::vector<Expr>& list);
   void operands(const Expr& e, std::string_view operation, const char* rule);
   bool use_buffer(const Buffer& buffer);
   void touch(const Buffer& buffer, bool write);
@@ -206,13 +207,14 @@ void Verifier::stmt(const Stmt& s) {
       case StmtKind::Store: {
         const Store& n = *as<Store>(s);
         touch(n.buffer, true);
-        exprs(n.indices);
-        for (const Expr& i : n.indices)
-          if (i->dtype != DType::I64)
-            report("dtype-mismatch", fmt::format("an index of `{}` is {}", n.buffer->name, name(i->dtype)), "i64");
+        indices(n.buffer, n.indices);
         expr(n.value);
         break;
       }
+      case StmtKind::Prefetch:
+        use_buffer(as<Prefetch>(s)->buffer);
+        indices(as<Prefetch>(s)->buffer, as<Prefetch>(s)->indices);
+        break;
       case StmtKind::Let:
         expr(as<Let>(s)->value);
         declare(as<Var>(as<Let>(s)->var)->name, {as<Let>(s)->var->dtype, {}});
@@ -228,6 +230,13 @@ void Verifier::stmt(const Stmt& s) {
   }
   --depth_;
   current_ = std::move(around);
+}
+
+void Verifier::indices(const Buffer& buffer, const std::vector<Expr>& list) {
+  exprs(list);
+  for (const Expr& i : list)
+    if (i->dtype != DType::I64)
+      report("dtype-mismatch", fmt::format("an index of `{}` is {}", buffer->name, name(i->dtype)), "i64");
 }
 
 void Verifier::loop(const For& loop) {

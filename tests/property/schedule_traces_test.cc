@@ -106,8 +106,8 @@ class Editor {
         {"scalar_reduction", {"worker"}},
         {"share", {"worker"}},
         {"contraction",
-         {"lie", "v", "b", "rows", "vectors", "lanes", "block", "v_tiles", "b_tiles", "window", "window_lanes", "worker",
-          "epilogue"}}};
+         {"lie", "v", "b", "rows", "vectors", "lanes", "block", "v_tiles", "b_tiles", "window", "window_lanes", "prefetch",
+          "worker", "epilogue"}}};
     auto found = keys.find(step.primitive);
     if (found == keys.end()) return;
     std::string key = found->second[pick(found->second.size())];
@@ -123,6 +123,7 @@ class Editor {
     if (key == "v" || key == "b") return storage[pick(5)];
     if (key == "window") return pick(2) ? "" : "padded";
     if (key == "epilogue") return "";
+    if (key == "prefetch") return pick(2) ? "" : "yes";
     if (key == "worker") return pick(2) ? "" : std::to_string(pick(3));
     auto now = step.named.find(key);
     int64_t value = now == step.named.end() ? 1 : std::stoll(now->second);

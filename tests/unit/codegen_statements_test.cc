@@ -144,6 +144,11 @@ constexpr Case kBranches[] = {
 };
 
 constexpr Case kScratch[] = {
+    {"prefetches_that_change_nothing", R"(primfunc @f(x: f32[6,4], at: i64[1]) -> (y: f32[6,4]) {
+      for i = 0 extent 6 parallel { alloc t: f32[4] alloc r: f32[4] reg
+        prefetch x[(i + 1), 0] prefetch x[-100000000000, at[0]] prefetch y[i, 0] prefetch t[0] prefetch r[0]
+        for j = 0 extent 4 vectorized { prefetch x[(i + 2), j] prefetch x[j, i] t[j] = x[i, j] }
+        for k = 0 extent 4 { y[i, k] = (t[k] + cast<f32>(at[0])) } } })"},
     {"an_allocation_that_is_all_of_a_body", R"(primfunc @f(x: f32[6]) -> (y: f32[6]) {
       for i = 0 extent 6 parallel { y[i] = x[i] if (x[i] < 0.0:f32) { alloc t: f32[6] } else { alloc r: f32[1] reg }
         for j = 0 extent 2 { alloc u: f32[6] local } } })"},
@@ -276,6 +281,15 @@ TEST(StatementErrors, ScratchHasAConstantSize) {
     for i = 0 extent 8 { alloc t: f32[(i + 1)] t[i] = x[i] y[i] = t[i] } })");
   EXPECT_NE(message.find("`t`"), std::string::npos) << message;
   EXPECT_NE(message.find("[dynamic-allocation]"), std::string::npos) << message;
+}
+
+TEST(StatementCode, APrefetchIsOneInstruction) {
+  std::string assembly = codegen::compile_text(parse(R"(primfunc @f(x: f32[640]) -> (y: f32[640]) {
+    for i = 0 extent 640 { prefetch x[(i + 160)] y[i] = x[i] } })"),
+                                               parse_target("llvm -mcpu=haswell"), codegen::TextKind::Assembly);
+  size_t found = assembly.find("prefetcht1\t640(");
+  EXPECT_NE(found, assembly.npos) << assembly;
+  EXPECT_EQ(assembly.find("prefetch", found + 1), assembly.npos) << assembly;
 }
 
 TEST(StatementCode, SameInputGivesSameBytes) {

@@ -4,6 +4,7 @@
 
 #include "codegen/backend.h"
 #include "schedule/schedule.h"
+#include "schedule/steps.h"
 #include "support/asm_check.h"
 #include "support/schedule_pool.h"
 #include "support/trace_replay.h"
@@ -89,6 +90,28 @@ TEST(Schedule, AReductionIsCutOnlyWhereAPanelIsReadAgain) {
   auto explain = [](const tir::PrimFunc& f) { return schedule({f, avx2(), {false, true, true, false}, 3}).explain; };
   EXPECT_NE(explain(one_row(640)).find("; 1 blocks of 20000 steps"), std::string::npos) << explain(one_row(640));
   EXPECT_EQ(explain(conv(512, 14, 512, 3, 1, 1, 1)).find("; 1 blocks"), std::string::npos);
+}
+
+/// Weights of a quarter of a megabyte and more, each panel of which few tiles use.
+TEST(Schedule, WeightsThatAreSoonUsedUpAreBroughtNear) {
+  auto prefetches = [](const tir::PrimFunc& f) {
+    int64_t found = 0;
+    tir::visit(schedule({f, avx2(), {false, true, true, false}, 3}).func.body,
+               [&](const tir::Stmt& s) { found += tir::as<tir::Prefetch>(s) != nullptr; });
+    return found;
+  };
+  EXPECT_EQ(prefetches(conv(512, 7, 512, 3, 1, 1, 1)), 1);
+  EXPECT_EQ(prefetches(conv(64, 56, 64, 3, 1, 1, 1)), 0) << "small, and used often";
+  EXPECT_EQ(prefetches(one_row(640)), 0) << "one stream from end to end";
+  // Three tiles of B use a panel of six steps of eight elements: each step brings three elements of the next one near.
+  te::Graph g;
+  Tensor a = g.placeholder("a", DType::F32, {6, 6}), b = g.placeholder("b", DType::F32, {6, 10});
+  Tensor c =
+      g.sum("c", DType::F32, {6, 10}, {6}, [&](const auto& i, const auto& r) { return a({i[0], r[0]}) * b({r[0], i[1]}); });
+  std::vector<Tensor> in = {a, b}, out = {c};
+  std::string text = "contraction c rows=2 lanes=8 v=constant v_tiles=2 b_tiles=3 block=6 prefetch=yes\nconstruct fma=yes";
+  std::string loops = tir::print(by_steps(replay(te::create_prim_func(g, in, out, "product"), "trace", text)).func);
+  EXPECT_NE(loops.find("prefetch b[((((v_slot * 48) + (b_slot * 18)) + (v_r0_step * 3)) + 48)]"), loops.npos) << loops;
 }
 
 TEST(Schedule, ShortOutputRowsLieAcrossTheLanes) {

@@ -304,6 +304,9 @@ TEST(TirVerify, FindsEveryBrokenRule) {
   code("block b {\nreads y[0 : 1]\nbody {\ny[0] = 1.0:f32\n}\n}", "undeclared-region");
   code("block b {\nwrites y[0 : 1]\nbody {\ny[0] = x[0]\n}\n}", "undeclared-region");
   code("block b {\niter v: spatial 4 = v\nbody {\n}\n}", "undeclared-name");
+  code("prefetch z[0]", "undeclared-name");
+  code("prefetch x[0, 1]", "rank-mismatch");
+  code("prefetch x[1.0:f32]", "dtype-mismatch");
   code("{\nlet t: f32 = x[0]\ny[0] = t\n}\ny[1] = t", "undeclared-name");
   code("alloc t: f32[-1]", "tensor-too-large");
   code("y[0] = select(true, 1.0:f32, 1:i32)", "dtype-mismatch");

@@ -142,6 +142,7 @@ Emitter::Captures Emitter::captures(const tir::For& loop) {
   on_expr(loop.min, on_expr);
   tir::visit(loop.body, [&](const tir::Stmt& s) {
     if (const auto* n = tir::as<tir::Store>(s)) buffers.insert(n->buffer->name);
+    if (const auto* n = tir::as<tir::Prefetch>(s)) buffers.insert(n->buffer->name);
     tir::for_each_child(s, [](const tir::Stmt&) {}, [&](const Expr& e) { on_expr(e, on_expr); });
   });
   Captures out;

@@ -185,6 +185,18 @@ void Emitter::store(const tir::Store& n) {
   loaded_.erase(n.buffer->name);
 }
 
+/// Registers are near. Of lanes, the first one's element stands for all.
+void Emitter::prefetch(const tir::Prefetch& n) {
+  if (n.buffer->scope == tir::Scope::Reg) return;
+  Access where = access(n.buffer, resolve_all(n.indices));
+  if (where.irregular) return;
+  Value* address = pointer(memories_.at(n.buffer->name), where.bytes);
+  address = b_.CreatePtrAdd(address, arithmetic_.integer(DType::I64, where.bytes.constant));
+  constexpr int kRead = 0, kSecondCache = 2, kData = 1;
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                     {address, b_.getInt32(kRead), b_.getInt32(kSecondCache), b_.getInt32(kData)});
+}
+
 void Emitter::store_at(const tir::Buffer& buffer, const Access& where, Value* value) {
   const Memory& memory = memories_.at(buffer->name);
   Value* address = pointer(memory, where.bytes);

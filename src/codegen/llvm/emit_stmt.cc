@@ -41,6 +41,7 @@ void Emitter::emit(const tir::Stmt& s) {
     case tir::StmtKind::For: return emit_for(*tir::as<tir::For>(s));
     case tir::StmtKind::Block: return emit_block(*tir::as<tir::Block>(s));
     case tir::StmtKind::Store: return store(*tir::as<tir::Store>(s));
+    case tir::StmtKind::Prefetch: return prefetch(*tir::as<tir::Prefetch>(s));
     case tir::StmtKind::Let: return emit_let(*tir::as<tir::Let>(s));
     case tir::StmtKind::If: {
       const auto& n = *tir::as<tir::If>(s);

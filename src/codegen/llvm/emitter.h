@@ -192,6 +192,7 @@ class Emitter {
   llvm::Value* guarded_load(const tir::Buffer& buffer, llvm::Value* address, int64_t lanes);
   llvm::Value* load_register(const tir::Load& n);
   void store(const tir::Store& n);
+  void prefetch(const tir::Prefetch& n);
   void store_at(const tir::Buffer& buffer, const Access& where, llvm::Value* value);
   void store_register(const tir::Store& n);
   int64_t register_position(const tir::Buffer& buffer, std::span<const tir::Expr> indices, int64_t* lane_step);

@@ -165,6 +165,11 @@ class Placement {
         parts.push_back(statement(b.body));
         return seq(std::move(parts));
       }
+      case StmtKind::Prefetch: {
+        const Prefetch& n = *as<Prefetch>(s);
+        auto [buffer, indices] = element(n.buffer, exprs(n.indices));
+        return prefetch(buffer, std::move(indices));
+      }
       case StmtKind::Seq:
       case StmtKind::If: break;
     }
