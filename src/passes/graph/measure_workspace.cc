@@ -4,16 +4,17 @@
 //   call_lowered @k(%0) : f32[100]              fn @main … {workspace_bytes = 640}
 //   primfunc @k … { alloc t: f32[50] … }   ->   primfunc @k … {workspace_bytes = 256}
 //
-// Of a loop function: the most bytes of `alloc` in scope at once, registers left out, each rounded up to 64. Memory of a parallel
-// loop counts once, for one worker. Of a graph function: the most bytes of values alive during a call, without parameters,
-// constants and results, each rounded up to 64, with what the callee needs. A view holds its operand's memory.
-// Needs a module behind the pass `lower`. Leaves the attribute out where a size is no number or a graph function is called.
+// Of a loop function: the bytes of its scratch (tir/scratch.h), that of workers once. Of a graph function: the most bytes of
+// values alive during a call, without parameters, constants and results, each rounded up to 64, with what the callee needs. A
+// view holds its operand's memory. Needs a module behind the pass `lower`. Leaves the attribute out where a size is no number or
+// a graph function is called.
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "passes/graph/passes.h"
+#include "tir/scratch.h"
 
 namespace tenon::pass {
 namespace {
@@ -39,37 +40,18 @@ std::optional<int64_t> size_of(DType dtype, std::span<const tir::Expr> shape) {
   return rounded(bytes);
 }
 
-/// The most bytes of allocations in scope at once.
-class LoopSide {
- public:
-  std::optional<int64_t> measure(const tir::PrimFunc& function) {
-    int64_t bytes = most(function.body);
-    return known_ ? std::optional(bytes) : std::nullopt;
-  }
-
- private:
-  int64_t allocated(const tir::Stmt& s) {
+/// Nothing where an extent is no number.
+std::optional<int64_t> scratch_bytes(const tir::PrimFunc& function) {
+  bool known = true;
+  if (!function.body) return 0;
+  tir::visit(function.body, [&](const tir::Stmt& s) {
     const auto* allocation = tir::as<tir::Allocate>(s);
-    if (!allocation || allocation->buffer->scope == tir::Scope::Reg) return 0;
-    std::optional<int64_t> bytes = size_of(allocation->buffer->dtype, allocation->buffer->shape);
-    known_ &= bytes.has_value();
-    return bytes.value_or(0);
-  }
-
-  int64_t most(const tir::Stmt& s) {
-    int64_t in_scope = allocated(s), best = in_scope;
-    tir::for_each_child(
-        s,
-        [&](const tir::Stmt& child) {
-          best = std::max(best, in_scope + most(child));
-          in_scope += allocated(child);
-        },
-        [](const tir::Expr&) {});
-    return best;
-  }
-
-  bool known_ = true;
-};
+    known &= !allocation || size_of(allocation->buffer->dtype, allocation->buffer->shape).has_value();
+  });
+  if (!known) return std::nullopt;
+  tir::Scratch scratch = tir::scratch_of(function);
+  return scratch.shared_bytes + scratch.worker_bytes;
+}
 
 class GraphSide {
  public:
@@ -142,7 +124,7 @@ void note(Attributed& function, std::optional<int64_t> bytes) {
 }
 
 Module run(Module module, const PassOptions&) {
-  for (auto& [name, function] : module.prim_funcs) note(function, LoopSide().measure(function));
+  for (auto& [name, function] : module.prim_funcs) note(function, scratch_bytes(function));
   for (auto& [name, function] : module.functions)
     if (!function.primitive()) note(function, GraphSide(module, function).measure());
   return module;
