@@ -53,9 +53,9 @@ Steps steps_of(const std::vector<Stmt>& stmts, const Iter& iter) {
   return steps;
 }
 
-/// The largest divisor of n up to 8: as many sums at once as hide the latency of an addition.
-int64_t small_divisor(int64_t n) {
-  int64_t divisor = std::min<int64_t>(8, n);
+/// The largest divisor of n up to `most`.
+int64_t small_divisor(int64_t n, int64_t most) {
+  int64_t divisor = std::min(most, n);
   while (n % divisor != 0) --divisor;
   return divisor;
 }
@@ -95,9 +95,10 @@ Stmt spatial_reduction_nest(const NestRequest& request) {
   int64_t taps = reduction.reduce_points();
   const auto& [rows, lanes] = shape_of<SpatialReduction>(request, [&] {
     SpatialReduction nest{1, std::min(lanes_for(request.target, probe), inner.extent)};
-    if (taps > kUnrolledTaps || spatial.iters.size() < 2) return nest;
+    if (spatial.iters.size() < 2) return nest;
     const Iter& row = spatial.iters[spatial.iters.size() - 2];
-    if (shares_loads(probe, row, inner)) nest.rows = small_divisor(row.extent);
+    int64_t chains = std::max<int64_t>(1, 8 / static_cast<int64_t>(body.carried.size()));  // that hide the latency of an addition
+    if (taps > kUnrolledTaps || shares_loads(probe, row, inner)) nest.rows = small_divisor(row.extent, chains);
     return nest;
   });
   if (lanes < 2 && !request.given) return {};

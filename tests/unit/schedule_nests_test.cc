@@ -245,6 +245,18 @@ TEST(Schedule, WindowsAndColumnsAndArgumentsKeepTheirResult) {
   expect_same(te::create_prim_func(arguments, from, both, "arguments"), {false, false, false});
 }
 
+/// Long sums over other axes than the innermost: several rows at once, so that one addition need not wait for another.
+TEST(Schedule, LongColumnsAreSummedUpSeveralAtOnce) {
+  te::Graph g;
+  Tensor x = g.placeholder("x", DType::F32, {6, 50, 20});
+  Tensor y = g.sum("y", DType::F32, {6, 20}, {50}, [&](const auto& i, const auto& r) { return x({i[0], r[0], i[1]}); });
+  std::vector<Tensor> in = {x}, out = {y};
+  tir::PrimFunc f = te::create_prim_func(g, in, out, "columns");
+  std::string explain = schedule({f, avx2(), {false, false}, 3}).explain;
+  EXPECT_NE(explain.find("6 rows x 8 lanes"), explain.npos) << explain;
+  expect_same(f, {false, false});
+}
+
 TEST(Schedule, MatrixProductsPackEitherSide) {
   struct Case {
     int64_t b, m, n, k;
