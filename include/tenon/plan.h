@@ -34,8 +34,7 @@ struct Pin {
   std::optional<int64_t> offset;  // without one: anywhere in the pool
 };
 
-/// The bytes [offset, offset + size) of another buffer: a view, which takes no memory of its own. The other buffer lives at
-/// least as long as its views.
+/// The bytes [offset, offset + size) of another buffer: a view, which takes no memory of its own and keeps the other alive.
 struct Alias {
   uint32_t buffer = 0;
   int64_t offset = 0;

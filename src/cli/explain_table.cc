@@ -251,6 +251,7 @@ constexpr Explanation kExplanations[] = {
      "take `graph.json`, `params.bin` and `lib.so` from one build"},
     {"tvm-library", "the library of a TVM folder cannot be opened, or lacks a function that the graph names",
      "compile the model for this machine, and take the three files from one build"},
+    {"tvm-memory", "a pool, a place or a planner is given for TVM's executor, which has none of them", "compile with --emit so"},
     {"tvm-params", "the parameter file of a TVM folder is cut off or was changed", "save the parameters again"},
     {"tvm-params-mismatch", "a parameter of a TVM folder has another type or shape than the graph says",
      "take `graph.json` and `params.bin` from one build"},

@@ -138,7 +138,8 @@ struct TvmBuilt {
   std::vector<std::string> objects;
   std::map<std::string, size_t, std::less<>> external;
 };
-/// Throws CompileError (unsupported, `tvm-external`) where a component makes a kernel, and what `build` throws.
+/// Throws CompileError (unsupported): `tvm-external` where a component makes a kernel, `tvm-memory` where pools, places or a
+/// planner are given; and what `build` throws.
 TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms = nullptr);
 /// Writes `lib.so`, `graph.json` and `params.bin` into the folder, which is made if it is not there.
 void write_tvm(const TvmBuilt& built, const std::string& folder, Milliseconds* ms = nullptr);

@@ -8,6 +8,7 @@
 #include "driver/module_code.h"
 #include "driver/reproducer.h"
 #include "driver/stopwatch.h"
+#include "graph/memory_attr.h"
 #include "runtime/tvm_folder.h"
 
 namespace tenon::driver {
@@ -24,6 +25,29 @@ std::vector<codegen::PackedWrapper> wrappers_of(const link::TvmLinked& linked, c
     wrapper.scratch = link::scratch_of(code.module.prim_funcs.at(kernel.function), code.scratch);
   }
   return wrappers;
+}
+
+/// TVM's executor allocates by storage ids: there is no pool to lie in.
+void check_no_places(const graph::Module& module, const MemoryOptions& memory) {
+  auto refuse = [](const std::string& what, const std::string& input) {
+    throw CompileError(Diagnostic{.kind = ErrorKind::Unsupported,
+                                  .code = "tvm-memory",
+                                  .message = fmt::format("{} cannot be kept: TVM's executor knows storage ids alone", what),
+                                  .input = input,
+                                  .expected = "no pools, places or planner with --emit tvm",
+                                  .found = input,
+                                  .hint = "compile with --emit so"});
+  };
+  if (memory.planner) refuse(fmt::format("the plan of `{}`", memory.planner->name()), std::string(memory.planner->name()));
+  for (const plan::Pool& pool : memory.pools)
+    if (pool.name != plan::Pool{}.name || pool.limit != plan::kUnlimited) refuse(fmt::format("pool `{}`", pool.name), pool.name);
+  for (const auto& [name, function] : module.functions)
+    for (const graph::Node& node : function.nodes)
+      if (std::string place = graph::place_of_node(node); !place.empty())
+        refuse(fmt::format("the place `{}`", place), node.name.empty() ? node.callee : node.name);
+  for (const auto& [name, function] : module.prim_funcs)
+    for (const tir::BufferPlace& place : tir::buffer_places(function))
+      refuse(fmt::format("the place `{}` in @{}", place.place, name), place.buffer);
 }
 
 TvmBuilt compile_and_link(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
@@ -59,6 +83,7 @@ TvmBuilt with_passes_after_plan(const graph::Module& scheduled, const CompileOpt
 }  // namespace
 
 TvmBuilt build_tvm(const graph::Module& scheduled, const CompileOptions& options, Milliseconds* ms) {
+  check_no_places(scheduled, options.memory);
   return guarded([&] { return with_passes_after_plan(scheduled, options, ms); },
                  [&](const char* why) { leave_reproducer(scheduled, "--emit tvm -o reproduced", options, why); });
 }

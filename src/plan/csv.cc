@@ -68,6 +68,8 @@ class Table {
  public:
   Table(const std::string& file, std::string_view text) : file_(std::make_shared<const std::string>(file)) {
     uint32_t line = 0;
+    if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark))
+      text.remove_prefix(kByteOrderMark.size());  // of spreadsheets
     for (std::string_view row : split(text, '\n')) {
       ++line;
       if (row.ends_with('\r')) row.remove_suffix(1);

@@ -110,6 +110,14 @@ class Plan(CommandTest):
         error = self.error("compile", folded, "-o", "x", code=3)
         self.assertEqual((error["code"], error["node"]), ("memory-place", "same"))
 
+    def test_tvms_storage_has_no_places(self):
+        stages = self.stages("t: fast")
+        for arguments, named in (([self.chain(), "--pool", "slow"], "slow"), ([self.chain(), "--planner", "exact"], "exact"),
+                                 ([self.chain(), "--pin", "b=arena"], "b"), ([self.chain('{memory = "fast"}')], "b"), ([stages], "t")):
+            error = self.error("compile", *arguments, "--emit", "tvm", "-o", self.path("tvm"), code=4)
+            self.assertEqual((error["code"], error["input"]), ("tvm-memory", named))
+            self.assertFalse((self.folder / "tvm").exists())
+
     def test_a_build_uses_the_planner_that_is_asked_for(self):
         for planner, peak in (("naive", 768), ("auto", 512)):
             memory = self.json("inspect", self.chain(), "-O0", "--memory", "--no-in-place", "--planner", planner)["memory"]

@@ -35,6 +35,10 @@ TEST(PlanCsv, ReadsMiniMallocsColumns) {
   EXPECT_FALSE(problem.buffers[1].hint);
 }
 
+TEST(PlanCsv, ASpreadsheetsByteOrderMarkIsNoPartOfTheHeader) {
+  EXPECT_EQ(read_problem_csv("p.csv", "\xEF\xBB\xBFid,lower,upper,size\r\na,0,1,4\r\n").buffers.at(0).id, "a");
+}
+
 TEST(PlanCsv, AnEndColumnIsInclusive) {
   LivenessProblem problem = read_problem_csv("p.csv", "buffer_id,start,end,size,gaps\nx,0,4,8,1-2\n");
   EXPECT_EQ(problem.buffers[0].end, 5);
